@@ -1,4 +1,4 @@
-"""GPUs of a trial under `gpus_per_trial: auto`: cores or GPUs, whichever train a search sooner."""
+"""GPUs of a trial under `gpus_per_trial: auto`: cores or GPUs, whichever finish a search sooner."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -33,12 +33,13 @@ def settled_resources(
     sharing: GpuSharing,
     say: Callable[[str], None] = lambda _: None,
 ) -> ResourcesConfig:
-    """Returns the resources of a search with the GPUs of each trial; Ray has started.
+    """Returns the resources of a search, with the number of GPUs of each trial decided; Ray has
+    started.
 
-    The choice of `auto` is kept in the run folder. A resumed search keeps it, unless it was GPUs
-    and there are none now, or a shared GPU and CUDA's MPS does not start. On this machine alone
-    `sharing` starts that service where trials share a GPU. `sizes` are the study's budgets with
-    their shapes; `say` is called with the choice, if there was one, as a line.
+    The choice of `auto` is kept in the run folder. A resumed search keeps it, except if there are
+    no GPUs any more, or if trials were to share a GPU and CUDA's MPS does not start. On this
+    machine alone, `sharing` starts MPS if trials share a GPU. `sizes` are the study's budgets with
+    their shapes; `say` is called with a line about the choice, if there was one.
     """
     here = cluster_address() is None
     share = config.resources.gpus_per_trial
@@ -56,8 +57,8 @@ def _of_auto(
     sharing: GpuSharing | None,
     say: Callable[[str], None],
 ) -> float:
-    """Returns the GPUs of a trial that `auto` chooses, and keeps the choice; without `sharing` each
-    trial has a whole GPU."""
+    """Returns the number of GPUs per trial that `auto` chooses, and keeps the choice; without
+    `sharing` each trial has a whole GPU."""
     has_gpus, kept = ray.cluster_resources().get("GPU", 0) >= 1, _kept(folder)
     if kept is None:
         kept = _chosen(config, sizes, sharing, say) if has_gpus else 0
@@ -73,8 +74,8 @@ def _of_auto(
 
 
 def _kept(folder: RunFolder) -> float | None:
-    """Returns the GPUs of a trial that `auto` chose in an earlier run; None if it was never
-    asked."""
+    """Returns the number of GPUs per trial that `auto` chose in an earlier run; None if it has not
+    chosen yet."""
     with suppress(FileNotFoundError, ValueError):
         share = float(folder.auto_gpus.read_text(encoding="utf-8", errors="replace"))
         return share if share in SHARES else None
@@ -87,7 +88,8 @@ def _chosen(
     sharing: GpuSharing | None,
     say: Callable[[str], None],
 ) -> float:
-    """Returns 0 if CPU cores train the trials sooner than the GPUs, else the GPUs of a trial."""
+    """Returns 0 if CPU cores train the trials sooner than the GPUs, otherwise the number of GPUs of
+    a trial."""
     if not compares_by_time(config):
         return 1
     shared = auto_sharing(config, sizes) if sharing else None
@@ -102,7 +104,8 @@ def _chosen(
 
 
 def _shared(share: float, sharing: GpuSharing | None, say: Callable[[str], None]) -> float:
-    """Returns a share of a GPU for each trial if the trials can use it at the same time, else 1."""
+    """Returns `share` if trials can use a GPU at the same time, otherwise 1: a whole GPU for
+    each."""
     trouble = (
         sharing.start() if sharing else "on a cluster it is started by hand (docs/clusters.md)"
     )
@@ -123,7 +126,8 @@ def _compared(config: StudyConfig, sizes: Sequence[Size], share: float) -> Devic
 
 
 def _machine(resources: ResourcesConfig, train: TrainConfig) -> Machine | None:
-    """Returns the nodes as the machine of a plan, with the number of trials at a time."""
+    """Returns the nodes as the machine of a plan, which has the number of trials that run at a
+    time."""
     there = ray.cluster_resources()
     found = machine_there(resources, train, there)
     if found is None:

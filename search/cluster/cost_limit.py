@@ -15,8 +15,8 @@ from fathom.search.study.keys.groups import ResourcesConfig
 from fathom.search.study.preflight import Cap
 
 AHEAD_SECONDS = 20.0
-"""Seconds by which the count in the run folder is ahead of the clock, so that a killed run has also
-counted the time until its trials have died."""
+"""Seconds of trial time that are written to the run folder in advance, so that the count of a
+killed run includes the time until its trials have died."""
 LOOK_SECONDS = 1.0
 """Seconds between two counts, each of which asks Ray what the cluster has."""
 KEEP_SECONDS = 10.0
@@ -24,9 +24,8 @@ KEEP_SECONDS = 10.0
 
 
 class CostLimit:
-    """Counts in the run folder the hours of devices that trials hold, and asks the search to end
-    before these cost more than the cap; without a cap it only counts. `resources` are for one
-    trial."""
+    """Counts the device hours of trials in the run folder, and asks the search to end before they
+    cost more than the cap; without a cap it only counts. `resources` are for one trial."""
 
     def __init__(
         self,
@@ -47,8 +46,8 @@ class CostLimit:
         self.over = self._would_pass()
 
     def tick(self) -> None:
-        """Counts until now, writes it down ahead of the clock, and asks the search to end where
-        saving its trials would just fit under the cap."""
+        """Updates the count, writes it down with some time in advance, and asks the search to end
+        when the cost of saving its trials would just fit under the cap."""
         now = self._clock()
         if now < self._next:
             return
@@ -69,12 +68,12 @@ class CostLimit:
                 self._interrupt.request(self._folder.ending)
 
     def keep(self) -> None:
-        """Writes down the device time that the trials took, now that none runs."""
+        """Writes down the device time that the trials took, when no trial runs any more."""
         self._write(0.0)
 
     def sentence(self) -> str:
         """Time and cost of the trials of all runs, and idle time of devices in this run; empty
-        without a cap, and where Ray has not started as nothing was left to train."""
+        without a cap, and if Ray has not started because nothing was left to train."""
         if self._cap is None or self._has_ended:
             return ""
         unit = "GPU-hours" if gpus_per_trial(self._resources) else "core-hours"
@@ -101,8 +100,8 @@ class CostLimit:
 
 
 def _devices(resources: ResourcesConfig) -> tuple[float, float]:
-    """Devices that each trial holds, and devices of the cluster: GPUs where trials have any,
-    otherwise cores."""
+    """Devices that each trial holds, and devices of the cluster: both in GPUs if trials have any,
+    otherwise in cores."""
     there = ray.cluster_resources()
     if of_trial := gpus_per_trial(resources):
         return of_trial, there.get("GPU", 0.0)
@@ -110,6 +109,6 @@ def _devices(resources: ResourcesConfig) -> tuple[float, float]:
 
 
 def taken_device_seconds(folder: RunFolder) -> float:
-    """Device-seconds that the trials of earlier runs on a folder took; 0 if the note is missing or
-    damaged."""
+    """Device-seconds that the trials of earlier runs on a folder took; 0 if their count is missing
+    or damaged."""
     return noted_seconds(folder.device_seconds)

@@ -1,4 +1,5 @@
-"""Ends a search early, so that all trials still save: at `--max-hours`, or as its disk fills up."""
+"""Ends a search early, in time for all trials to save: at `--max-hours`, or when its disk fills
+up."""
 
 import errno
 import math
@@ -15,7 +16,7 @@ from fathom.search.run_folder import UNFINISHED, RunFolder, write_atomically
 from fathom.search.study.hardware.disk import RESERVE, checkpoint_bytes
 
 KEEP_SECONDS = 10.0
-"""Seconds between two writes of the time taken: a killed run loses at most as much."""
+"""Seconds between two writes of the time taken, and the most that a killed run loses of it."""
 LOOK_SECONDS = 5.0
 """Seconds between two checks of the disk."""
 
@@ -27,7 +28,8 @@ class TimeLimit:
         self, folder: RunFolder, most_hours: float | None, began: float, interrupt: Interrupt,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
-        """`began` is the time of `clock` at which this run began; runs before it count as well."""
+        """`began` is the reading of `clock` when this run began; the time of earlier runs counts as
+        well."""
         self._folder, self._interrupt, self._clock = folder, interrupt, clock
         self._most = math.inf if most_hours is None else 3600 * most_hours
         self._before, self._began = taken_seconds(folder), began
@@ -59,7 +61,7 @@ class TimeLimit:
 
 
 def taken_seconds(folder: RunFolder) -> float:
-    """Seconds that earlier runs on a folder have taken; 0 if the note is missing or damaged."""
+    """Seconds that earlier runs on a folder have taken; 0 if their count is missing or damaged."""
     return noted_seconds(folder.seconds)
 
 

@@ -1,4 +1,4 @@
-"""Failures in a row for one reason, after reports of losses: a sign that no trial would finish."""
+"""Equal failures in a row, after trials have reported losses: a sign that no trial would finish."""
 
 from collections.abc import Callable, Set
 from dataclasses import dataclass
@@ -10,18 +10,18 @@ from fathom.search.records import Outcome, Report
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """A trial that has failed."""
+    """A failed trial, as far as equal failures are compared."""
 
     reason: str
     shape: Shape
     host: str
-    """Address of the machine that trained it."""
+    """Address of the machine that trained the trial."""
 
 
 class EqualFailures:
-    """The failures since a trial last finished, as long as their reasons differ in numbers alone.
+    """The failures since a trial last finished, as long as their reasons differ only in numbers.
 
-    If all failures are of one shape, or of one host among several, the shape or the host may be the
+    If all failures are of one shape, or of one host among several, that shape or host may be the
     cause, and the search goes on.
     """
 
@@ -31,7 +31,7 @@ class EqualFailures:
         self._failures: list[_Failure] = []
 
     def heard(self, report: Report, shape: Shape, host: str) -> None:
-        """Notes the last report of a trial."""
+        """Takes note of the last report of a trial, of its shape and of its host."""
         if report.outcome is Outcome.FINISHED:
             self._failures.clear()
         if report.outcome is not Outcome.FAILED:
@@ -62,5 +62,5 @@ class EqualFailures:
 
 
 def _kind(reason: str) -> str:
-    """A reason without its numbers."""
+    """The reason of a failure without the numbers in it."""
     return NUMBERS.sub("", reason)

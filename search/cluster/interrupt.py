@@ -14,12 +14,12 @@ from fathom.search.signals import handled, leave_terminal
 from fathom.search.study.hardware.disk import checkpoint_bytes
 
 LEAST_SECONDS = 30.0
-"""Time for trials to save a small state; a trial that does not save is resumed from its last
-checkpoint."""
+"""Least seconds that trials get to save; a trial that does not save in time is resumed from its
+last checkpoint."""
 SLOW_DISK = 50e6
-"""Bytes per second that even a slow disk, shared by all trials, can write."""
+"""Bytes per second that even a slow disk can write for all trials together."""
 STEPS = 2
-"""Number of steps of the slowest trial for which the end waits: the step under way, and one to
+"""Number of steps of the slowest trial that the end waits for: the current one, and one to
 spare."""
 MESSAGE = "Ending: trials under way save where they stand; Ctrl-C again ends at once"
 
@@ -35,8 +35,8 @@ class Interrupt:
         self._requested_at: float | None = None
         self._insisted = False
         self.error: Exception | None = None
-        """First error for which the search ends or that came while it did, mostly of the machine;
-        None if there was none."""
+        """First error that ended the search or came while it was ending, mostly an error of the
+        machine; None if there was none."""
         self.saved: set[str] = set()
         """Trials that have saved their state, from which they can be resumed."""
 
@@ -51,8 +51,8 @@ class Interrupt:
         return since is not None and time.monotonic() - since > seconds_to_save(live)
 
     def request(self, ending: Path, error: Exception | None = None) -> None:
-        """Asks for the end: no trial starts any more, and the running ones save when they see
-        the file `ending` beside their checkpoints. Of several errors the first is kept."""
+        """Asks for the end: no trial starts any more, and running ones save when they see the file
+        `ending` beside their checkpoints. The first of several errors is kept."""
         if not self.requested:
             self._requested_at = time.monotonic()
         self.error = self.error or error
@@ -66,8 +66,8 @@ class Interrupt:
         """Context in which Ctrl-C, SIGTERM or SIGHUP requests the end, and a second Ctrl-C ends at
         once.
 
-        A second SIGTERM does not: `timeout` and some schedulers send it twice. Only the main thread
-        receives signals; in any other nothing changes.
+        A second SIGTERM does not end it at once, since `timeout` and some schedulers send it twice.
+        Only the main thread receives signals; in any other nothing changes.
         """
 
         def request(number: int, frame: FrameType | None) -> None:
@@ -96,8 +96,8 @@ class Interrupt:
 
 
 def seconds_to_save(live: Iterable[TrialRecord]) -> float:
-    """Seconds after which running trials have saved; grows with their states' bytes and their
-    steps' seconds."""
+    """Seconds within which running trials should have saved; more for larger states and slower
+    steps."""
     states, step = 0, 0.0
     for record in live:
         states += checkpoint_bytes(record.spec.shape)

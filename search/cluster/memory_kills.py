@@ -16,18 +16,18 @@ from fathom.search.study.hardware.memory import kernel_kills, memory_words
 LOOK_SECONDS = 5.0
 """Seconds between two looks at the kernel's count."""
 MOST_KILLS = 3
-"""Number of kills, without a report in between, at which the search ends."""
+"""Number of kills without a report between them at which the search ends."""
 ROLES = {
     "ray::": "the worker of a trial",
     "default_worker.py": "a worker that was starting",
     "fathom.search.tracking.writing.follower": "the process that writes to MLflow",
     "": "a process of Ray",
 }
-"""Part of a command line -> what the process is; the first that is found counts."""
+"""Part of a command line -> what the process is; the first part that is found counts."""
 
 
 class MemoryKills:
-    """Looks at the kernel's count of the processes that it killed for memory on this machine."""
+    """Watches the kernel's count of the processes that it has killed for memory on this machine."""
 
     def __init__(
         self, folder: RunFolder, interrupt: Interrupt, clock: Callable[[], float] = time.monotonic
@@ -68,7 +68,8 @@ class MemoryKills:
 
 
 def processes_here() -> dict[int, str]:
-    """Process number -> description of each process that this one has started, directly or not."""
+    """Process id -> description of each process that this process has started, directly or
+    indirectly."""
     found = {}
     for process in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):  # it has just ended

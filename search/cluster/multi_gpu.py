@@ -1,7 +1,7 @@
 """Trains a trial on several GPUs: Ray Train starts a data-parallel worker for each, on any nodes.
 
 The actor that Tune knows trains nothing and holds no GPU. It passes on each report of the leading
-worker, which waits for the answer as a trial on one GPU does.
+worker; that worker waits for the answer, as a trial on one GPU does.
 """
 
 import os
@@ -30,26 +30,27 @@ from fathom.search.training.ranks.data_parallel import Ranks
 from fathom.search.training.trial import RunningTrial, WorkerLostError
 
 POLL_SECONDS = 1.0
-"""Longest wait in seconds for a report before checking whether the workers have ended."""
+"""Most seconds to wait for a report before checking whether the workers have ended."""
 
 
 class MultiGpuActor(TrialActor):
     """Actor for a trial on several GPUs, which passes on what its workers report."""
 
     def place(self, objective: Objective) -> None:
-        """Puts the data into the object store, for the workers of every trial."""
+        """Puts the data into Ray's object store, from which the workers of every trial read
+        them."""
         self._shared = ray.put(objective)
 
     def attempt(self, assignment: Assignment, micro_batches: int) -> Iterator[Report]:
-        """Yields the reports of a trial from the leading one of its new workers."""
+        """Yields the reports of a trial, as the leader of its new workers makes them."""
         return data_parallel_reports(assignment, self._shared, micro_batches)
 
 
 def data_parallel_reports(
     assignment: Assignment, objective: "ray.ObjectRef[Any]", micro_batches: int = 1
 ) -> Iterator[Report]:
-    """Starts workers, which resume the trial from its checkpoint, and yields the leading one's
-    reports; closing it ends them.
+    """Starts workers that resume the trial from its checkpoint, and yields the reports of their
+    leader; closing the iterator ends the workers.
 
     Raises:
         WorkerLostError: when a worker was lost or never came.
@@ -78,8 +79,8 @@ def data_parallel_reports(
 
 class _Trainer(TorchTrainer):
     """Run of Ray Train without the actor that ends the workers of a dead controller: on a busy
-    machine, the actor of Ray 2.60 took a living controller for dead. The workers end with the trial
-    anyway."""
+    machine, Ray 2.60's actor took a live controller for dead. The workers end with the trial in any
+    case."""
 
     def _create_default_callbacks(self) -> list[Any]:
         callbacks = super()._create_default_callbacks()  # type: ignore[misc]
@@ -91,8 +92,7 @@ class _Trainer(TorchTrainer):
 
 
 def _trainer(settings: dict[str, Any], storage: str) -> TorchTrainer:
-    """Returns Ray Train's run, which keeps nothing in its storage: checkpoints are the trial's
-    own."""
+    """Returns a run of Ray Train that stores nothing: the trial itself keeps its checkpoints."""
     assignment: Assignment = settings["assignment"]
     resources = assignment.config.resources
     nodes = all_nodes_but(assignment.excluded_nodes)
@@ -146,7 +146,7 @@ def _train(settings: dict[str, Any]) -> None:
 
 
 def _next(reports: Queue, end: Future[Any]) -> Report | None:
-    """Waits for the next report; None once the workers have ended."""
+    """Waits for the next report and returns it; None once the workers have ended."""
     while True:
         ended = end.done()  # before the wait, so that no last report is missed
         try:

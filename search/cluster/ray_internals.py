@@ -1,6 +1,6 @@
 """Parts of Ray that Fathom reads or replaces, and that have no public name; seen in Ray 2.60.
 
-Parts of Tune are in `tune_internals.py`: importing Tune takes seconds, in which Ray can start.
+Parts of Tune are in `tune_internals.py`: importing Tune takes seconds, during which Ray can start.
 `tests/search/cluster/test_ray_internals.py` fails where Ray renames any of these parts.
 """
 
@@ -25,11 +25,11 @@ from ray.core.generated import common_pb2
 from ray.job_config import JobConfig
 
 RECONNECT = "RAY_gcs_rpc_server_reconnect_timeout_s"
-"""Ray's environment variable for the seconds of `reconnect_seconds`."""
+"""Ray's environment variable that sets `reconnect_seconds`."""
 
 
 def processes_end_with_parent() -> bool:
-    """True where Ray's processes end with the one that started them, as on Linux."""
+    """True where Ray's processes end when the process that started them ends, as on Linux."""
     return bool(detect_fate_sharing_support())
 
 
@@ -45,26 +45,26 @@ def replaced(owner: Any, name: str, value: object) -> Iterator[None]:
 
 
 def processes_started_by(popen: Callable[..., "subprocess.Popen[bytes]"]) -> Any:
-    """Context in which Ray starts its processes by this function, called as `Popen`. Ray itself
-    neither protects them from a SIGTERM to the whole job nor lists them."""
+    """Context in which Ray starts its processes through `popen`, called like `Popen`. Ray itself
+    neither protects its processes from a SIGTERM to the whole job nor lists them."""
     return replaced(services, "ConsolePopen", popen)
 
 
 def loopback() -> Any:
-    """Context in which Ray takes this machine for one without a network, and so listens only on
+    """Context in which Ray believes that this machine has no network, and so listens only on
     127.0.0.1."""
     return replaced(ray_constants, "ENABLE_RAY_CLUSTER", False)
 
 
 def silent() -> Any:
-    """Context in which Ray starts no thread that prints pages of its logs; a worker's failure is
-    reported by its trial."""
+    """Context in which Ray starts no thread that prints its logs; the trial reports a worker's
+    failure."""
     return replaced(ray._private.worker, "listen_error_messages", lambda *_: None)
 
 
 @contextmanager
 def private_token() -> Iterator[None]:
-    """Context in which Ray's file with its token can be read by this user alone, also if it
+    """Context in which Ray's file with its token can be read by this user alone, even if the file
     exists already."""
     path: Path = authentication_token_setup._get_default_token_path()
     with suppress(OSError):  # there is none, or it is another user's
@@ -84,7 +84,7 @@ def private_token() -> Iterator[None]:
 
 
 class SamePath(JobConfig):
-    """Gives workers the search path of this process, so that they import what it imports.
+    """Gives workers the search path of this process, so that they import the same modules.
 
     Otherwise Ray puts the working folder first, so that a file there could replace one of Fathom's
     or Python's modules. Folders of `PYTHONPATH` that this process does not search come last.
@@ -106,7 +106,7 @@ def ray_address_file() -> Path:
 
 
 def reconnect_seconds() -> float:
-    """Seconds for which Ray tries to reach the head of a joined cluster again, before it ends this
+    """Seconds for which Ray tries to reconnect to the head of a joined cluster before it ends this
     process."""
     return float(os.environ.get(RECONNECT, 60))
 
@@ -119,19 +119,19 @@ def draining_nodes() -> Collection[str]:
 
 @dataclass(frozen=True, slots=True)
 class ActorDeath:
-    """Reason of an actor's death, as noted by Ray's head; the error itself has it only as text."""
+    """The reason of an actor's death, as Ray's head notes it; the error has it only as text."""
 
     reason: str = ""
-    """Ray's sentence."""
+    """Ray's sentence about the death."""
     never_started: bool = False
-    """True if Ray cancelled its start."""
+    """True if Ray cancelled the actor's start."""
     with_node: bool = False
-    """True if its node died."""
+    """True if the actor's node died."""
 
 
 def death_of_actor(error: BaseException) -> ActorDeath:
-    """Returns the death that an error reports; an empty `ActorDeath` if the error is not of a dead
-    actor."""
+    """Returns the death that an error reports; an empty `ActorDeath` if it reports no actor's
+    death."""
     actor = getattr(error, "actor_id", None)
     cause = ray._private.state.actors(actor).get("DeathCause") if actor else None
     if cause is None:
@@ -143,7 +143,7 @@ def death_of_actor(error: BaseException) -> ActorDeath:
 
 
 def node_here() -> tuple[str, str]:
-    """Ray's folder on the node of this process, and the address of its head."""
+    """Ray's folder on the node of this process, and the address of the cluster's head."""
     node: Any = ray._private.worker._global_node
     return node.get_temp_dir_path(), node.gcs_address
 
@@ -155,6 +155,6 @@ def raylet_socket() -> str:
 
 
 def memory_in_use() -> tuple[int, int]:
-    """Bytes of memory in use, and bytes of all memory, as Ray counts them: the container's, if
-    there is one."""
+    """Bytes of memory in use, and bytes of all memory, as Ray counts them: in a container, those of
+    the container."""
     return get_used_memory(), get_system_memory()

@@ -1,4 +1,4 @@
-"""Times training steps on the workers of a search, for studies whose trainings spend seconds."""
+"""Times training steps on the workers of a search, for studies whose trials spend seconds."""
 
 from collections.abc import Sequence
 from statistics import median
@@ -26,15 +26,15 @@ from fathom.search.training.device import granted_device, keep_to_share
 from fathom.search.training.saving.trial_log import name_of
 
 SHARE = 0.15
-"""Seconds of all measured steps together, as a share of the seconds of a trial."""
+"""Seconds of all measured steps together, as a share of a trial's seconds."""
 LEAST_SECONDS, MOST_SECONDS = 0.4, 5.0
-"""Fewest and most seconds for which the steps of one shape are timed, however long a trial is."""
+"""Fewest and most seconds for which the steps of one shape are timed, for trials of any length."""
 LATE_SECONDS = 60.0
-"""Longest wait in seconds for further workers once the first one is ready: other programs may use
-them."""
+"""Most seconds to wait for further workers once the first one is ready: other programs may hold
+their resources."""
 
 MOST_DEPTHS = 4
-"""Most depths of a size whose steps are timed where sizes are free."""
+"""Most depths whose steps are timed at one size, if sizes are free."""
 
 TimedTask = tuple[Budget, Shape]
 """A shape whose steps are timed, and its budget."""
@@ -48,7 +48,8 @@ class StepTimer:
         self._config, self._objective = config, objective
 
     def ready(self) -> str:
-        """Puts the data on the granted device; returns the name by which its speeds are kept."""
+        """Puts the data on the granted device; returns the device's name, under which its speeds
+        are kept."""
         gpus = granted_gpus()
         self._device = granted_device(gpus)
         keep_to_share(self._device, self._config.resources)
@@ -71,13 +72,13 @@ class StepTimer:
 
 
 def timed_tasks(plans: Sequence[BudgetPlan]) -> list[TimedTask]:
-    """The shapes whose steps are timed, of all budgets."""
+    """The shapes whose steps are timed, for all budgets, each with its budget."""
     return [task for tasks in _grouped_tasks(plans).values() for task in tasks]
 
 
 def _grouped_tasks(plans: Sequence[BudgetPlan]) -> dict[int, list[TimedTask]]:
-    """Budget -> the shapes whose steps are timed; where sizes are free, size -> its shapes, which
-    all budgets share."""
+    """Budget -> the shapes whose steps are timed; if sizes are free, size -> the shapes of that
+    size, which all budgets share."""
     budget = plans[0].budget
     if budget.sizes:
         return {
@@ -91,7 +92,7 @@ def _grouped_tasks(plans: Sequence[BudgetPlan]) -> dict[int, list[TimedTask]]:
 
 
 def timers_at_once(resources: ResourcesConfig, trials: int) -> int:
-    """Number of workers that time steps at once: the number that could now train trials here."""
+    """Number of workers that time steps at once: as many as could train trials here now."""
     there = ray.cluster_resources()
     free = resources.model_copy(update={"max_concurrent_trials": "auto"})
     fitting = free.trials_at_once(there.get("CPU", 1), there.get("GPU", 0))
@@ -129,7 +130,7 @@ def measure_steps(
 
 
 def device_of_worker(config: StudyConfig, objective: Objective) -> str:
-    """The device of a worker by the name in `MeasuredSteps.device`; Ray has started."""
+    """The device of a worker, by the name that `MeasuredSteps.device` uses; Ray has started."""
     [timer] = timers = _timers(config, objective, 1)
     try:
         return _devices(timers)[timer]
@@ -138,15 +139,15 @@ def device_of_worker(config: StudyConfig, objective: Objective) -> str:
 
 
 def seconds_each(train_seconds: float, shapes: int) -> float:
-    """Seconds for which the steps of each shape are measured, if there are so many shapes."""
+    """Seconds for which the steps of each of so many shapes are measured."""
     return min(MOST_SECONDS, max(LEAST_SECONDS, SHARE * train_seconds / shapes))
 
 
 def measured_steps(
     plans: Sequence[BudgetPlan], devices: Sequence[str], results: Sequence[Sequence[float | str]]
 ) -> MeasuredSteps:
-    """The step times by what each worker has measured, in the order of `timed_tasks`; a shape that
-    a worker could not measure is left out of its results.
+    """The step times, from the `results` of each worker in the order of `timed_tasks`; a result is
+    the reason, as text, if the worker could not measure the shape.
 
     Raises:
         ConfigError: if devices are of several kinds, or a budget has no shape with a time.
@@ -173,7 +174,7 @@ def measured_steps(
 
 
 def _timers(config: StudyConfig, objective: Objective, trials: int) -> list[Any]:
-    """As many actors as train trials at once, at most `trials`."""
+    """Actors that time steps: as many as train trials at once, at most `trials`."""
     resources = config.resources
     actor = ray.remote(num_cpus=resources.cpus_per_trial, num_gpus=gpus_per_trial(resources))
     data = ray.put(objective)
@@ -181,8 +182,8 @@ def _timers(config: StudyConfig, objective: Objective, trials: int) -> list[Any]
 
 
 def _devices(timers: Sequence[Any]) -> dict[Any, str]:
-    """Actor -> its device, for the actors that are ready: the first one, and others that follow in
-    time."""
+    """Actor -> its device, for the actors that are ready: the first one, and others that are ready
+    soon after."""
     asked = {timer.ready.remote(): timer for timer in timers}
     ray.wait(list(asked))  # for a free worker, as trials wait
     ready, _ = ray.wait(list(asked), num_returns=len(asked), timeout=LATE_SECONDS)

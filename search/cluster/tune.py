@@ -46,14 +46,14 @@ from fathom.search.training.saving.checkpoint import DISK_FULL, DiskFullError
 from fathom.search.training.trial import HorizonError
 
 TURN_SECONDS = 0.05
-"""Least seconds of a turn of Tune's loop while no worker is to start."""
+"""Least duration in seconds of a turn of Tune's loop while no worker is to start."""
 MULTI_GPU_ACTOR_NEEDS = {"memory": 2.0**20}
 """Resources of a `MultiGpuActor`: next to none, since Ray Train holds the resources of its workers,
 but Tune accepts no actor without any."""
 
 
 class Adapter:
-    """Passes answers of the scheduler to Ray, on the driver.
+    """Passes the scheduler's answers to Ray, in the process of the search.
 
     Ray pickles these adapters, to restore experiments in a way that Fathom does not use.
     """
@@ -71,8 +71,8 @@ class Adapter:
         return {}
 
     def _report(self, result: dict[str, Any]) -> bool:
-        """Passes on a report; True if the trial continues. If the disk has no room for the report,
-        the search pauses."""
+        """Passes a report to the scheduler; returns True if the trial continues. If the disk has no
+        room for the report, the search pauses."""
         trial: str = result["trial"]
         report: Report = result["report"]
         if self._shared.holds(trial, report):
@@ -104,7 +104,7 @@ class SearcherAdapter(Adapter, Searcher):
         self._pipes = str(pipes or "")
 
     def suggest(self, trial_id: str) -> dict[str, Any] | None:
-        """The next assignment for a worker; None if Ray is to ask again later."""
+        """The next assignment for a worker; None to make Ray ask again later."""
         scheduler, requested = self._scheduler, self._interrupt.requested
         spec = None if requested else self._next_trial()
         if spec is None and (scheduler.done or requested):
@@ -147,7 +147,8 @@ class SearcherAdapter(Adapter, Searcher):
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
     ) -> None:
-        """Passes on the last report, unless it is known: Tune shows it here alone."""
+        """Passes on the last report of a trial, unless the scheduler has it: Tune gives it to this
+        method alone."""
         if error or result is None:
             return  # `on_trial_error` has told the scheduler, with the reason
         trial = result["trial"]
@@ -173,7 +174,8 @@ class SchedulerAdapter(Adapter, FIFOScheduler):
     """
 
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
-        """Ray's decision to continue or stop a trial, after a report of its worker."""
+        """Returns the decision for Ray to continue or stop a trial, after a report of its
+        worker."""
         name, report = result["trial"], result["report"]
         self._failures.reported(name)
         if not self._report(result):
@@ -216,16 +218,17 @@ class SchedulerAdapter(Adapter, FIFOScheduler):
             scheduler.end(name, *end)
 
     def _fits(self, name: str) -> bool:
-        """True if a trial would fit this machine's memory, so that other programs had taken the
-        memory it lacked; always true for a trial whose tensors are on a GPU."""
+        """True if a trial fits this machine's memory by itself, so that other programs must have
+        taken what it lacked; always true for a trial whose tensors are on a GPU."""
         config, shape = self._scheduler.config, self._scheduler.live[name].spec.shape
         return self._failures.on_gpu or fits_machine(shape, config.train, config.resources)
 
     def choose_trial_to_run(self, tune_controller: Any) -> None:
-        """Hook at every turn of Tune's loop; returns None, so that trials start in the order in
+        """Called at every turn of Tune's loop; returns None, so that trials start in the order in
         which they came.
 
-        Tune's own hook would choose the same, but looks through all trials of the search each time.
+        Tune's own method would choose the same, but looks through all trials of the search each
+        time.
         """
         if self._failures.restricted:
             # Tune keeps idle workers for trials that may run anywhere, and with them the resources
@@ -247,7 +250,7 @@ def run_trials(
     resources: ResourcesConfig | None = None,
     pipes: Path | None = None,
 ) -> None:
-    """Runs every trial that the scheduler asks for, until an interrupt by a user or by a full disk.
+    """Runs every trial that the scheduler asks for, until the user or a full disk interrupts.
 
     `resources` are those of each trial, by default the study's; `pipes` is the folder of CUDA's
     MPS, by which trials share a GPU.
@@ -289,8 +292,7 @@ def _tuner(
     resources: ResourcesConfig,
     pipes: Path | None,
 ) -> tune.Tuner:
-    """Tune's loop, in which Fathom's scheduler decides what runs on these resources; Ray has
-    started."""
+    """Tune's loop, in which Fathom's scheduler decides what runs; Ray has started."""
     folder = scheduler.folder
     actor, needs, actor_needs = _actor(scheduler.config, resources)
     failures = WorkerFailures(needs)
@@ -343,7 +345,7 @@ def _place(needs: dict[str, float], config: dict[str, Any]) -> tune.PlacementGro
 
 
 def _lack(trial: str, reason: str, folder: RunFolder) -> OSError:
-    """The error of a search that pauses, since its machine has too little memory for a trial."""
+    """The error of a search that pauses because its machine has too little memory for a trial."""
     return OSError(
         errno.ENOMEM,
         f"paused, as the memory is too small for {trial}, {reason}: {memory_words()}; or end other "
@@ -352,7 +354,7 @@ def _lack(trial: str, reason: str, folder: RunFolder) -> OSError:
 
 
 def _origin(error: BaseException) -> BaseException:
-    """Returns the exception that an adapter above raised; Tune's own error only has its text."""
+    """Returns the exception that an adapter raised; Tune's own error has only its text."""
     while isinstance(error, TuneError) and (error.__cause__ or error.__context__):
         error = error.__cause__ or error.__context__  # type: ignore[assignment]
     return error

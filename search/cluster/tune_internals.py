@@ -21,7 +21,7 @@ class KilledForMemoryError(RayActorError):
 
 @contextmanager
 def memory_kills_as_deaths() -> Iterator[None]:
-    """Context in which Tune treats a worker that the memory monitor killed like one that died.
+    """Context in which Tune treats a worker killed by Ray's memory monitor like one that died.
 
     Otherwise Tune, which only expects a `RayActorError`, would end the whole search.
     """
@@ -36,7 +36,8 @@ def memory_kills_as_deaths() -> Iterator[None]:
 
 @contextmanager
 def errors_kept_in_memory() -> Iterator[None]:
-    """Context in which Tune keeps the errors of trials in memory, for `error_of`, and in no file.
+    """Context in which Tune keeps the errors of trials only in memory, where `error_of` finds them,
+    and in no file.
 
     Other users of the machine may be able to write in Tune's folder: they could make this process
     write to a link of theirs, or unpickle a file of theirs.
@@ -52,7 +53,7 @@ def errors_kept_in_memory() -> Iterator[None]:
 
 
 def error_of(trial: Trial) -> BaseException:
-    """Returns the last error of a trial, which `errors_kept_in_memory` has kept."""
+    """Returns the last error of a trial, as kept by `errors_kept_in_memory`."""
     error: BaseException | None = getattr(trial.temporary_state, "fathom_error", None)
     return error or TuneError("unknown")
 

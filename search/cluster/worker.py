@@ -27,17 +27,17 @@ from fathom.search.training.saving.trial_log import LEAVING, reset_peak_memory
 from fathom.search.training.trial import MachineLeavesError, RunningTrial, catch_failures, run_trial
 
 DRAIN_POLL_SECONDS = 2.0
-"""Seconds between two questions to Ray whether this node is being drained; clouds give half a
-minute to two minutes' notice."""
+"""Seconds between two checks with Ray whether this node is being drained; clouds announce that half
+a minute to two minutes ahead."""
 LONGEST_WAIT_SECONDS = 60
-"""Longest wait in seconds for the marker file, in a folder to which other hosts write."""
+"""Most seconds to wait for the marker file to be visible, since other hosts write to its folder."""
 
 
 class TrialActor(tune.Trainable):
     """Actor that trains a trial and then the next, as starting an actor is slow."""
 
     def setup(self, config: dict[str, Any], objective: Objective | None = None) -> None:
-        """Puts the data on the device once, then starts the trial."""
+        """Puts the data on the device, once for all trials of the actor, then starts the trial."""
         assert objective is not None
         first: Assignment = config["assignment"]
         torch.set_num_threads(first.config.resources.threads)
@@ -75,8 +75,8 @@ class TrialActor(tune.Trainable):
     def get_auto_filled_metrics(self, *_: Any, **__: Any) -> dict[str, Any]:
         """Returns only the additions to results that Tune itself reads: trial, host and process.
 
-        By default Tune adds the whole assignment too, which would travel with each report and stay
-        in the driver's memory.
+        By default Tune also adds the whole assignment, which would be sent with each report and
+        stay in the memory of the search's process.
         """
         return {TRIAL_ID: self.trial_id, NODE_IP: self._local_ip, PID: os.getpid()}
 
@@ -132,13 +132,13 @@ def watch_for_leaving(node: str) -> None:
 
 
 def granted_gpus() -> int:
-    """Number of GPUs that Ray granted this worker, which may see more: Ray hides no GPU from a
-    trial that asked for none."""
+    """Number of GPUs that Ray granted to this worker. The worker may see more: Ray hides no GPU
+    from a trial that asked for none."""
     return len(ray.get_runtime_context().get_accelerator_ids().get("GPU", []))
 
 
 class StorageError(ValueError):
-    """A node does not see the checkpoints, so that the search can't go on."""
+    """A node does not see the checkpoints, so the search can't go on."""
 
 
 def refuse_unseen_checkpoints(assignment: Assignment) -> None:

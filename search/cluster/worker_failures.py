@@ -1,8 +1,8 @@
 """Decides whether a trial whose worker dies or never starts is resumed, and ends a search whose
 trials all fail alike.
 
-Ray could start workers again by itself, but Ray Tune 2.60 fails a trial for good if its idle worker
-died before the trial came to it.
+Ray could restart workers by itself, but Ray Tune 2.60 fails a trial for good if an idle worker dies
+before the trial is given to it.
 """
 
 import re
@@ -30,20 +30,21 @@ from fathom.search.training.trial import (
 MAX_DEATHS = 4
 """Number of dead workers at which a trial fails."""
 HOST = re.compile(r"\bip(?:: |=)([^\s,]+)")
-"""Address of the worker's host, in Ray's message of its death."""
+"""Pattern of the address of the worker's host, in Ray's message of a death."""
 TRIALS_IN_A_ROW = 3
 """Number of trials lost for one reason in a row, with no report in between, at which the search
 ends."""
 NUMBERS = re.compile("[0-9a-f]{8,}|[0-9]+")
-"""Numbers of processes and actors in Ray's message of a death."""
+"""Pattern of the ids of processes and actors in Ray's message of a death."""
 KILLED = "the kernel killed it for lack of memory"
 PLACE = re.compile(r'File "([^"]+)", line (\d+)')
-"""Places in a traceback."""
+"""Pattern of a place in a traceback."""
 MAX_CANCELLED = 10
-"""Number of pauses after cancelled starts, without a report in between, that ends the search: about
-two minutes."""
+"""Number of pauses after cancelled starts, without a report between them, above which the search
+ends: about two minutes."""
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
-"""Seconds of the first pause, and of the longest; each pause is twice as long as the one before."""
+"""Seconds of the first pause, and the most seconds of a pause; each is twice as long as the one
+before."""
 
 
 class AllWorkersDieError(ValueError):
@@ -51,7 +52,7 @@ class AllWorkersDieError(ValueError):
 
 
 class WorkerFailures:
-    """Counts the failures of workers by trial, and those in a row."""
+    """Failures of workers, counted for each trial and in a row."""
 
     def __init__(self, needs: Mapping[str, float]) -> None:
         """`needs` are the resources of a trial by Ray's names, such as `CPU`."""
@@ -61,13 +62,13 @@ class WorkerFailures:
         self._in_a_row: Counter[str] = Counter()
         self._hosts_in_a_row: set[str] = set()
         self.out_of_memory: set[str] = set()
-        """Trials of which a worker was killed for memory; they are resumed in micro-batches."""
+        """Trials with a worker that was killed for memory; they are resumed in micro-batches."""
         self.alone: set[str] = set()
-        """Trials under which the GPU that they share has failed twice: each has a whole one from
-        then on, where the trial at fault ends none but itself."""
+        """Trials that had a shared GPU fail twice: each now gets a whole GPU, so that the trial
+        that causes the failures harms no other."""
         self._under_a_fault: set[str] = set()
         self.restricted: set[str] = set()
-        """Trials that exclude some nodes or need a whole GPU, and have not reported since."""
+        """Trials that exclude some nodes or need a whole GPU, until they report again."""
         self._starts = CancelledStarts()
         self._counted = kernel_kills()
 
@@ -89,8 +90,8 @@ class WorkerFailures:
         self._starts = CancelledStarts()
 
     def end_of(self, trial: str, error: BaseException) -> tuple[Outcome, str] | None:
-        """Returns outcome and reason of a trial that this failure ends; None if the trial is to be
-        resumed.
+        """Returns the outcome and the reason if this failure ends the trial; None if the trial is
+        to be resumed.
 
         Raises:
             AllWorkersDieError: when every worker fails in this way.
@@ -139,8 +140,8 @@ class WorkerFailures:
         return True
 
     def _kernel_killed(self, error: BaseException) -> bool:
-        """True for the death of a worker, or of its command, if the kernel has killed a process of
-        this machine for lack of memory, and no earlier death accounts for this kill."""
+        """True if a worker, or its command, died because the kernel killed a process of this
+        machine for lack of memory; each kill explains one death."""
         cause = _cause(error)
         died = isinstance(error, RayActorError) and cause is None
         killed = (died or type(cause) is WorkerLostError) and kernel_kills() > self._counted
@@ -151,8 +152,8 @@ class WorkerFailures:
         """Returns True if no worker lives: all died for one reason, and none has reported since the
         first.
 
-        If workers die as they start, no trial is the cause, so a few deaths on every node are
-        enough.
+        If workers die as they start, no trial is the cause, so a few deaths are enough, if every
+        node had one.
         """
         deaths = self._in_a_row.total()
         if len(self._in_a_row) > 1 or deaths < MAX_DEATHS:
@@ -175,8 +176,8 @@ class WorkerFailures:
         return {node["NodeManagerAddress"] for node in self._able()}
 
     def excluded_nodes(self, trial: str) -> tuple[str, ...]:
-        """Ids of the nodes on which the trial has lost a worker; none if no other node could run
-        it.
+        """Ids of the nodes that the trial avoids, since it has lost a worker there; none if no
+        other node could run it.
 
         On a node with a full disk every worker dies as it starts, and Ray would start the next one
         there too.
@@ -207,8 +208,8 @@ class CancelledStarts:
         return time.monotonic() < self._until
 
     def add(self) -> bool:
-        """Records a cancelled start; returns True once there were too many. Starts that are
-        cancelled during a pause were asked for before it, and are not counted."""
+        """Records a cancelled start; returns True once there were too many. Starts cancelled during
+        a pause are not counted, as they were requested before it."""
         if not self.pauses:
             self._pauses += 1
             seconds = SHORTEST_PAUSE * 2 ** min(self._pauses - 1, 10)
@@ -217,12 +218,12 @@ class CancelledStarts:
 
 
 def _cause(error: BaseException) -> object:
-    """Returns what the worker raised; None if it has died."""
+    """Returns the exception that the worker raised; None if the worker has died."""
     return getattr(error, "cause", None)
 
 
 def _line(error: BaseException, deaths: int) -> str:
-    """Returns the message for a search in which no worker lives."""
+    """Returns the message that ends a search in which every worker dies."""
     places = PLACE.findall(str(error))
     place = f" at {places[-1][0]}, line {places[-1][1]}" if places else ""
     return (
@@ -233,7 +234,7 @@ def _line(error: BaseException, deaths: int) -> str:
 
 
 def _cancelled_line(death: ActorDeath) -> str:
-    """Returns the message for a search in which Ray starts no worker."""
+    """Returns the message that ends a search in which Ray starts no worker."""
     return (
         f"Ray must start workers, but has cancelled every start in {MAX_CANCELLED} attempts: "
         f"{death.reason[:300]} `fathom doctor` looks for the reason; nothing is lost: once it is "
@@ -246,11 +247,11 @@ class AllTrialsFailError(ValueError):
 
 
 class SharedFailures:
-    """Failures that are not recorded yet, since every trial so far may have failed for one reason.
+    """Failures that are not recorded yet, since a single reason may have made every trial so far
+    fail.
 
     Once a trial reports a loss or fails for another reason, these failures are released to be
-    recorded. If all trials failed for one reason, none is recorded: they run again once the reason
-    is fixed.
+    recorded. If all trials fail for one reason, none is recorded: they run again once it is fixed.
     """
 
     def __init__(self, folder: RunFolder, records: Iterable[TrialRecord]) -> None:
@@ -271,8 +272,8 @@ class SharedFailures:
         return len(self._reports) >= TRIALS_IN_A_ROW
 
     def holds(self, trial: str, report: Report) -> bool:
-        """Returns True if the report is of a failure that every trial may share; the report is then
-        kept unrecorded."""
+        """Returns True if the report is of a failure that every trial may share; such a report is
+        kept here, unrecorded."""
         failed = report.outcome is Outcome.FAILED
         reasons = {NUMBERS.sub("", held.reason) for held in (*self._reports.values(), report)}
         if report.points or (failed and len(reasons) > 1):
@@ -283,8 +284,8 @@ class SharedFailures:
         return True
 
     def released(self) -> Mapping[str, Report]:
-        """Returns the kept failures by trial, once another trial has shown that not all trials fail
-        in this way."""
+        """Returns the kept failures by trial, once another trial has shown that not all fail for
+        the same reason."""
         if not self._over:
             return {}
         released, self._reports = self._reports, {}

@@ -1,4 +1,4 @@
-"""The Ray cluster as the machine of a study, and the speed of one of its workers."""
+"""The joined Ray cluster as the machine of a study's plan, and the speed of one of its workers."""
 
 import math
 from collections.abc import Mapping
@@ -24,15 +24,15 @@ from fathom.search.training.saving.trial_log import name_of
 GPU_KIND = "accelerator_type:"
 """Prefix of Ray's resource with the type of a node's GPUs."""
 MEASURED_SECONDS = 180.0
-"""Longest wait in seconds for a worker that measures, mostly for a free one that imports
+"""Most seconds to wait for a worker's measurement, mostly until a worker is free and has imported
 PyTorch."""
 
 
 def cluster_machine(
     resources: ResourcesConfig, train: TrainConfig, gpu: str | None = None
 ) -> Machine | None:
-    """The machine of a study on the cluster that is joined here; None without a cluster, or as long
-    as no node can run a trial. `gpu` names the type of its GPUs.
+    """The machine of a study on the cluster that is joined here; None without a cluster, or if no
+    node can run a trial. `gpu` names the type of its GPUs.
 
     Raises:
         NotJoinedError: when there is a cluster that can't be joined.
@@ -64,8 +64,8 @@ def machine_there(
 def measure_on_worker(
     config: StudyConfig, budget: Budget, shape: Shape, objective: Objective
 ) -> Rate | None:
-    """Measures the speed of a training on a worker with a trial's resources, and keeps it by the
-    type of the worker's device; None if no worker was free in time.
+    """Measures the speed of a training on a worker with a trial's resources, and keeps the speed by
+    the type of the worker's device; None if no worker was free in time.
 
     The process ends with the task, and frees the memory that it held on the device.
     """

@@ -1,4 +1,5 @@
-"""The command `analyse`: the statistics of a search on curves that somebody already has."""
+"""The command `analyse`: the statistics of a search, applied to training curves that exist
+already."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -141,7 +142,7 @@ def analyse(
 
 
 def _reply(analysis: "Analysis") -> "Reply":
-    """The answers for programs."""
+    """The answers of an analysis in the form that programs read."""
     if analysis.columns:
         from fathom.search.contract.table_answers import table_reply
 
@@ -152,7 +153,7 @@ def _reply(analysis: "Analysis") -> "Reply":
 
 
 def _print(analysis: "Analysis", page: Path | None) -> None:
-    """Prints the answers, and where the report's page is."""
+    """Prints the answers of an analysis, and the path of the report's page."""
     from fathom.search.report.terminal.answer_tables import print_analysis
     from fathom.search.report.terminal.tables import print_whole, terminal
 

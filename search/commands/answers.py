@@ -115,7 +115,8 @@ def train(
 
 
 def _check_register(name: str, chosen: "BestShape", runs: Path, *, trust: bool) -> None:
-    """Raises `TrackingError` if MLflow's registry can't have the model, or not by this name."""
+    """Raises `TrackingError` if MLflow's registry can't take the model, or can't take it by this
+    name."""
     from fathom.search.run_folder import default_tracking_uri
     from fathom.search.study.store_uri import check_form, check_model_name
     from fathom.search.tracking.stores.artifacts import check_store
@@ -224,7 +225,8 @@ def predict(
 
 
 def _check_predict(ladder: "list[Path] | None", **options: object) -> None:
-    """Raises `ConfigError` for options that do not go with models, or that need models."""
+    """Raises `ConfigError` for options that can't be used together with models, or that need
+    models."""
     from fathom.search.study.file.errors import ConfigError
 
     if ladder and (options["params"] or options["tokens"]):

@@ -1,4 +1,4 @@
-"""Arguments and options that several commands take."""
+"""Arguments and options that are shared by several commands."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,11 +6,12 @@ from typing import Annotated
 import typer
 
 BROUGHT = Path(__file__).parents[2] / "configs"
-"""The studies that come with Fathom."""
+"""Folder of the studies that come with Fathom."""
 
 
 def found_study(study: Path | None) -> Path | None:
-    """Returns the study of this name that comes with Fathom, if there is no such file here."""
+    """Returns the study file; if there is none by this path, the study of this name that comes with
+    Fathom."""
     if study is None:
         return None
     brought = BROUGHT / f"{study}.yaml"

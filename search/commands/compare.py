@@ -1,4 +1,4 @@
-"""`fathom compare`: what it prints, and its form for programs."""
+"""Output of `fathom compare`: what it prints, and its reply for programs."""
 
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -18,7 +18,7 @@ from fathom.search.report.terminal.tables import empty_table, print_text
 
 
 def print_comparison(comparison: ComparedStudies, console: Console) -> None:
-    """Prints a table of each kind, and what they mean."""
+    """Prints the tables of a comparison, and notes on how to read them."""
     for heading, rows in tables_of(comparison).items():
         heads = tuple(head for head in rows[0] if any(row[head] for row in rows))
         table = empty_table(heading, heads)
@@ -30,7 +30,7 @@ def print_comparison(comparison: ComparedStudies, console: Console) -> None:
 
 
 def comparison_reply(comparison: ComparedStudies) -> Reply:
-    """The best depths and losses and their differences in the form that programs read."""
+    """The reply for programs: best depths, best losses and their differences."""
     best = tuple(
         StudyLoss(study=study.name, budget=budget, **asdict(best))
         for study in comparison.studies
@@ -56,7 +56,7 @@ def comparison_reply(comparison: ComparedStudies) -> Reply:
 
 
 def _depths(comparison: ComparedStudies) -> Iterator[StatedDepthRatio]:
-    """Yields the ratio of best depths of each pair, at each budget and over several."""
+    """Yields the ratio of best depths for each pair of studies, at each budget and over several."""
     for pair in comparison.pairs:
         found = pair.depths
         costs = (found.first_in_other, found.other_in_first) if found else (None, None)

@@ -1,4 +1,4 @@
-"""Examples of each command, which end its help."""
+"""Examples of each command, shown at the end of its help."""
 
 
 def _block(*lines: str) -> str:
@@ -7,7 +7,7 @@ def _block(*lines: str) -> str:
 
 
 def _examples(*pairs: tuple[str, str]) -> str:
-    """Returns commands, each below what it does; short enough for 50 columns."""
+    """Returns commands, each below a line on what it does; short enough for 50 columns."""
     lines = [line for does, command in pairs for line in (f"# {does}", f"fathom {command}")]
     return "Examples:" + _block(*lines)
 
@@ -18,7 +18,7 @@ START = (
     + "\n\nTab completes commands and options after:"
     + _block("fathom --install-completion")
 )
-"""The end of `fathom --help`."""
+"""Text at the end of `fathom --help`."""
 
 EXAMPLES = {
     "init": _examples(
@@ -90,4 +90,4 @@ EXAMPLES = {
         ("On more tokens, straight from a run", "train runs/my --params 10M --tokens 1B"),
     ),
 }  # fmt: skip
-"""Command -> the end of its help."""
+"""Command -> text at the end of its help."""

@@ -13,7 +13,7 @@ def export_folder(
     """Writes the folder for a framework and returns the lines to print.
 
     Raises:
-        ConfigError: if there is no such format, it has no such model, or the folder exists.
+        ConfigError: if there is no such format, the format has no such model, or the folder exists.
     """
     model = model_of(best, name, nearest=nearest, weights=weights)
     if weights is None:

@@ -1,4 +1,4 @@
-"""Commands that measure apart from a search of a study: `latency`, `ask` and `check`."""
+"""Commands that measure without searching a user's study: `latency`, `ask` and `check`."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 NO_LIMIT = float("inf")
 LEAST_LIMIT = 1e-6
-"""Least value of a limit; nothing takes 0 of anything."""
+"""Least value that a limit may have, since nothing takes 0 of anything."""
 
 
 def latency(
@@ -181,8 +181,8 @@ def _answer_asked(
     asked: "Question", file: Path, runs: Path, *, only_plan: bool, as_json: bool,
     exit_verdict: bool,
 ) -> None:  # fmt: skip
-    """Searches the study of a question, which is written to a file, and prints the answer; with
-    `only_plan` its plan alone."""
+    """Writes the study of a question to a file, searches it and prints the answer; with `only_plan`
+    prints only its plan."""
     from fathom.search.analysis.answer.verdict import Kind
     from fathom.search.contract.reply import Reply
     from fathom.search.laboratory.ask.answer import print_answer
@@ -236,8 +236,8 @@ def _ask_compute(
 
 
 def _refuse_beside(question: str, options: Mapping[str, object]) -> None:
-    """Raises `ConfigError` if any of `options` is given (not None) beside the option of another
-    question."""
+    """Raises `ConfigError` if any of `options` is given (not None) together with `question`, the
+    option of another question."""
     from fathom.search.study.file.errors import ConfigError
 
     for option, value in options.items():
@@ -251,7 +251,8 @@ def _refuse_beside(question: str, options: Mapping[str, object]) -> None:
 def _plan_asked(
     asked: "Question", file: Path, runs: Path, console: "Console", *, as_json: bool
 ) -> None:
-    """Writes the study of a question, unless it is there, and prints its plan and what to type."""
+    """Writes the study of a question, unless the file exists, and prints the study's plan and the
+    next commands."""
     from fathom.search.commands.study_file import plan
     from fathom.search.laboratory.ask.chosen_study import prepare_study
     from fathom.search.report.terminal.answer_tables import print_next
@@ -267,7 +268,7 @@ def _plan_asked(
 def _search_asked(
     config: "StudyConfig", objective: "Objective", runs: Path, console: "Console"
 ) -> "RunResult":
-    """Searches the study of a question on its data."""
+    """Searches the study of a question, with its data as `objective`."""
     from fathom.search.pipeline import run_study
     from fathom.search.report.terminal.steps import Steps
     from fathom.search.run_folder import locked

@@ -1,4 +1,5 @@
-"""A ladder of models beside a law: which model is off because of its shape, and by how much."""
+"""A ladder of models compared with a law: which models are off because of their shapes, and by how
+much."""
 
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
@@ -26,13 +27,14 @@ from fathom.search.tables.grouped.ladder_file import SIZES, read_ladder
 
 HEADS = ("model", "size", "shape", "by law", "95 %", "costs (nats)", "standing", "instead")
 LEAST = ("95 %", "standing")
-"""Columns that a narrow terminal leaves out, the first one first."""
+"""Columns that a narrow terminal leaves out, in the order in which it does."""
 
 
 def check_ladder(
     files: Sequence[Path], law: str, doubling: float | None, maps: Sequence[str]
 ) -> StatedLadder:
-    """Each rung of a ladder beside a law: `levine2020`, a run folder, or the JSON of an analysis.
+    """Compares each model of a ladder with a law: `levine2020`, a run folder, or the JSON of an
+    analysis.
 
     Raises:
         ConfigError: when there is no such law, or it needs what the ladder does not have.
@@ -64,7 +66,8 @@ def check_ladder(
 
 
 def _build(values: Mapping[str, object]) -> Mapping[Count, int]:
-    """The parameters of a model that has no closed form here, by transformers.
+    """Number of parameters, by counting rule, of a model for which Fathom has no formula;
+    transformers builds it.
 
     Raises:
         ValueError: when it is not installed, or builds none.
@@ -77,7 +80,8 @@ def _build(values: Mapping[str, object]) -> Mapping[Count, int]:
 
 
 def print_ladder(ladder: StatedLadder, console: Console) -> None:
-    """Prints each rung, which ones are off, and how far a line through the ladder bends."""
+    """Prints each model of a ladder, which ones are off, and how far a line through the ladder
+    bends."""
     unit = Count(ladder.count).unit_in_full
     table = empty_table(f"A ladder by {ladder.law} ({unit})", HEADS, LEAST)
     for each in ladder.rungs:
@@ -116,7 +120,8 @@ def _standing(each: StatedRung) -> str:
 
 
 def sentences(ladder: StatedLadder) -> list[str]:
-    """Sentences: which models are off, by how much, and how far a line through all bends."""
+    """Returns sentences on which models are off, by how much, and how far a line through all of
+    them bends."""
     lines = [_off_text(each) for each in ladder.rungs if each.is_off]
     if not lines:
         lines = ["By this law no model is too shallow or too deep."]

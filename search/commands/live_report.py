@@ -1,4 +1,5 @@
-"""The reports of all runs in a folder, on this machine alone and fresh while searches run."""
+"""Serves the reports of all runs in a folder, on this machine alone, and up to date while searches
+run."""
 
 import sys
 import threading
@@ -39,20 +40,21 @@ from fathom.search.tracking.web.ui import (
 from fathom.search.tracking.writing.publishing import study_result
 
 REQUEST_SECONDS = 10.0
-"""Time in which a browser must have sent its request, and read the answer."""
+"""Seconds within which a browser must have sent its request, and also read the answer."""
 MOST_CONNECTIONS = 64
-"""Browsers at a time; of more, the one that has waited longest for its request is dropped."""
+"""Most browsers at a time; for a further one, the browser that has waited longest for its request
+is dropped."""
 MOST_PICTURE_BYTES = 1_000_000
-"""Bytes of a run's picture on the page of all runs; a card's has some 130 kB."""
+"""Most bytes of a run's picture on the page of all runs; the picture of a card has some 130 kB."""
 StudyPage = Callable[[str], str]
-"""Returns the address of a study in MLflow; empty where it has none."""
+"""Function that returns the address of a study in MLflow; empty if the study is not there."""
 
 
 def serve(
     runs: Path, uri: str, *, port: int, trust: bool, say: Callable[[str], None] = print
 ) -> None:
-    """Serves the reports and MLflow's page until Ctrl-C, SIGTERM or SIGHUP, and says where they
-    are; without `trust`, only stores that were made here have a page.
+    """Serves the reports and MLflow's page until Ctrl-C, SIGTERM or SIGHUP, and passes their
+    addresses to `say`; without `trust`, a store of MLflow has a page only if it was made here.
 
     Raises:
         TrackingError: when MLflow's page can't be served.
@@ -80,7 +82,7 @@ def serve(
 
 @contextmanager
 def live_reports(runs: Path, *, port: int, key: Key, study_page: StudyPage) -> Iterator[str]:
-    """Serves the reports in a thread; yields the address, at any free port if this one is taken."""
+    """Serves the reports in a thread; yields their address, at any free port if `port` is taken."""
     handler = partial(_Handler, _Reports(runs, study_page), key)
     try:
         server = _Server((HOST, port), handler)
@@ -98,7 +100,7 @@ def live_reports(runs: Path, *, port: int, key: Key, study_page: StudyPage) -> I
 
 @dataclass
 class _Reports:
-    """The pages of the runs in a folder; each page is kept until its run has changed."""
+    """The pages of the runs in a folder; a page is kept until its run changes."""
 
     runs: Path
     study_page: StudyPage
@@ -108,11 +110,11 @@ class _Reports:
         self._pages: dict[str, tuple[str, str]] = {}
 
     def names(self) -> list[str]:
-        """Names of the run folders, those of horizons too, the one that changed last first."""
+        """Names of the run folders, those of single horizons included, the last changed first."""
         return list(self._paths())
 
     def _paths(self) -> dict[str, Path]:
-        """Name -> path of each run folder, the one that changed last first."""
+        """Name -> path of each run folder, the last changed first."""
         several = (self.runs.glob("*"), self.runs.glob("*/*"))
         configs = (RunFolder(path).config for paths in several for path in paths)
         found = [config for config in configs if config.is_file()]
@@ -120,7 +122,7 @@ class _Reports:
         return {config.parent.name: config.parent for config in found}
 
     def stamp(self, name: str) -> str:
-        """A text that changes whenever the report of a run does."""
+        """A text that changes whenever the report of a run would change."""
         return self._stamp(self._paths()[name])
 
     def _stamp(self, path: Path) -> str:
@@ -133,7 +135,7 @@ class _Reports:
         return "-".join([*written, "running" if is_in_use(folder) else "ended"])
 
     def page(self, name: str) -> str:
-        """The report of a run as its files are now."""
+        """The report of a run, made from its present files."""
         with self._lock:
             stamp = self.stamp(name)
             if self._pages.get(name, ("", ""))[0] != stamp:
@@ -141,8 +143,8 @@ class _Reports:
             return self._pages[name][1]
 
     def index(self) -> str:
-        """The page of all runs, each with its state, and with the answers and the picture of its
-        last report."""
+        """The page of all runs, each with its state, and with answers and picture from its last
+        report."""
         return index_page([_listed(name, RunFolder(path)) for name, path in self._paths().items()])
 
     def _page(self, name: str, stamp: str) -> str:
@@ -178,7 +180,7 @@ def _listed(name: str, folder: RunFolder) -> ListedRun:
 
 
 def _under_way(conclusion: Conclusion) -> Conclusion:
-    """The conclusion of a search that runs, without advice to resume it."""
+    """The conclusion of a search that still runs, without the advice to resume it."""
     optima = tuple(
         replace(optimum, verdict=replace(optimum.verdict, remedy=None))
         if optimum.budget in conclusion.unfinished
@@ -189,7 +191,7 @@ def _under_way(conclusion: Conclusion) -> Conclusion:
 
 
 class _Server(ThreadingHTTPServer):
-    """Serves a limited number of browsers at a time, and waits for none that sends or reads too
+    """Serves a limited number of browsers at a time, and drops any that sends or reads too
     slowly."""
 
     daemon_threads = True
@@ -197,13 +199,14 @@ class _Server(ThreadingHTTPServer):
 
     def __init__(self, *args: Any) -> None:
         self.waiting = dict[socket, float]()
-        """Connections whose request is not there yet, with the time since when."""
+        """Connections whose request has not arrived yet, each with the time since when it has been
+        awaited."""
         self._free = threading.BoundedSemaphore(MOST_CONNECTIONS)
         super().__init__(*args)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answers in a new thread; if none is free, first ends the connection that has waited
-        longest for its request."""
+        """Answers a request in a new thread; if no thread is free, first ends the connection that
+        has waited longest for its request."""
         if not self._free.acquire(blocking=False):
             self._end(next(iter(self.waiting), request))
             if not self._free.acquire(timeout=1):
@@ -214,7 +217,7 @@ class _Server(ThreadingHTTPServer):
         super().process_request(request, client_address)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Answers, in a thread of its own."""
+        """Answers a request, in the thread that was started for it."""
         try:
             super().process_request_thread(request, client_address)
         finally:
@@ -222,13 +225,13 @@ class _Server(ThreadingHTTPServer):
             self._free.release()
 
     def service_actions(self) -> None:
-        """Ends connections that have waited too long for their request; called twice a second."""
+        """Ends connections whose request is overdue; called twice a second."""
         begun = time.monotonic() - REQUEST_SECONDS
         for request in [request for request, since in [*self.waiting.items()] if since < begun]:
             self._end(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignores a browser that is gone."""
+        """Ignores the error of a browser that has gone away."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
 
@@ -239,7 +242,8 @@ class _Server(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers a browser on this machine: the list of runs, a report, or its stamp."""
+    """Answers requests of a browser on this machine: for the list of runs, a report, or a report's
+    stamp."""
 
     server: _Server
 
@@ -248,7 +252,7 @@ class _Handler(BaseHTTPRequestHandler):
         super().__init__(*args)
 
     def do_GET(self) -> None:
-        """Answers one request, if it shows the key."""
+        """Answers a request, if it has the key."""
         self.server.waiting.pop(self.connection, None)
         path, _, query = self.path.partition("?")
         behind = self.key.path_behind(path)
@@ -296,4 +300,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, format: str, *args: object) -> None:
-        """Prints nothing: the terminal has the addresses."""
+        """Logs nothing, so that the terminal keeps showing the addresses."""

@@ -1,4 +1,4 @@
-"""Output that several commands share: JSON, and how to resume after an interruption."""
+"""Output that several commands share: JSON, and advice on resuming after an interruption."""
 
 import os
 import sys
@@ -14,15 +14,15 @@ def print_reply(reply: "Reply") -> None:
 
 
 def exit_by_verdict(reply: "Reply") -> None:
-    """Exits with the status of the least certain answer, for `--exit-verdict`."""
+    """Exits with the status that belongs to the least certain answer, for `--exit-verdict`."""
     from fathom.search.contract.exit_status import exit_status
 
     sys.exit(exit_status(reply.answers))
 
 
 def command_again(without: str = "--extend") -> str:
-    """The command that was typed, without passwords and without an option that is for one call
-    only."""
+    """The command that was typed, without passwords, and without the option `without`, which is for
+    a single call."""
     from fathom.search.formatting import shell_command
     from fathom.search.study.store_uri import without_credentials
 
@@ -31,7 +31,7 @@ def command_again(without: str = "--extend") -> str:
 
 
 def exit_interrupted(interrupt: KeyboardInterrupt) -> NoReturn:
-    """Prints how to resume and exits with status 130; after a second Ctrl-C without waiting for
+    """Prints how to resume and exits with status 130; after a second Ctrl-C, does not wait for
     Ray."""
     print(f"fathom: interrupted; nothing is lost. Resume by:\n  {command_again()}", file=sys.stderr)
     from fathom.search.cluster.interrupt import InterruptNow

@@ -26,14 +26,14 @@ from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.file.options import count_of
 
 MOST_LAYERS = 10_000
-"""Layers beyond which the end of an interval is printed as `over 10,000`."""
+"""Number of layers above which the end of an interval is printed as `over 10,000`."""
 USELESS = 10
-"""Factor between the ends of an interval above which it is said to say next to nothing."""
+"""Ratio of the ends of an interval from which on a line says that the interval is of little use."""
 
 
 def predict_size(params: str, law: str, tokens: str | None = None) -> SizeAnswer:
-    """The best depth for a size, and for `tokens` if there are any; `law` is `levine2020`, a run
-    folder, or the JSON of `fathom analyse`.
+    """The best depth for a size, and for `tokens` if given; `law` is `levine2020`, a run folder, or
+    the JSON of `fathom analyse`.
 
     Raises:
         ConfigError: when the size is no number, there is no such law, or it has no depth there.
@@ -70,7 +70,8 @@ def _named(law: str, *, needs_tokens: str = "") -> NamedLaw:
 
 
 def _over_sizes(law: str) -> NamedLaw:
-    """The law over sizes alone that `--law` names; raises ConfigError if it needs tokens."""
+    """The law over sizes alone that `--law` names; raises `ConfigError` if that law needs
+    tokens."""
     found = PUBLISHED.get(law) or _named(law)
     if not found.over_tokens:
         return found
@@ -84,8 +85,8 @@ def _over_sizes(law: str) -> NamedLaw:
 
 
 def _note(law: DepthLaw, null_laws: Sequence[NullLaw] = ()) -> str:
-    """Sentence on how well a law predicts left-out budgets, and how well the baseline laws do;
-    empty for a published one."""
+    """Sentence on how well a law and the baseline laws predict left-out budgets; empty for a
+    published law."""
     match law:
         case TokenLaw():
             return sentence(token_law_text(law))
@@ -95,8 +96,8 @@ def _note(law: DepthLaw, null_laws: Sequence[NullLaw] = ()) -> str:
 
 
 def predict_table(law: str) -> LawTable:
-    """The law at several sizes: those of GPT-3 for `levine2020`, or a run's budgets for its own law
-    and the null laws.
+    """Predictions at several sizes: at those of GPT-3 for `levine2020`; at a run's budgets for the
+    run's own law and the null laws.
 
     Raises:
         ConfigError: when the run has no law.
@@ -117,7 +118,7 @@ def predict_table(law: str) -> LawTable:
 
 
 def print_prediction(answer: SizeAnswer) -> None:
-    """Prints the prediction, a warning if it is extrapolated, and what the null laws say."""
+    """Prints the prediction, a warning if it is extrapolated, and the predictions of null laws."""
     prediction = answer.prediction
     width = f", d_model {prediction.d_model:.0f}" if prediction.d_model else ""
     if vague := _too_wide(prediction):
@@ -151,7 +152,7 @@ def _layers(depth: float) -> str:
 
 
 def _too_wide(prediction: Prediction) -> str:
-    """A line where the interval of a prediction is too wide to be of use; else empty."""
+    """A line to print if the interval of a prediction is too wide to be of use; empty otherwise."""
     if not prediction.interval or prediction.interval[1] < USELESS * prediction.interval[0]:
         return ""
     low, high = map(_layers, prediction.interval)

@@ -1,4 +1,5 @@
-"""`fathom status`: how far a search is, from its files alone, while it runs or afterwards."""
+"""`fathom status`: the progress of a search, read from its files alone, while it runs or
+afterwards."""
 
 import time
 from collections import Counter
@@ -30,11 +31,11 @@ from fathom.search.study.timing.time_left import TimeLeft, time_left_text, told_
 
 @dataclass(frozen=True, slots=True)
 class AnswerSoFar:
-    """The answer of a budget so far."""
+    """The answer for a budget so far."""
 
     depth: int | None
     verdict: str
-    """The verdict on the budget; empty as long as its search goes on."""
+    """The verdict on the budget; empty while its search goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class RunStatus:
     config: StudyConfig
     past: Past
     running: bool
-    """True while a `fathom` works on the folder."""
+    """True while a `fathom` command works on the folder."""
 
     @property
     def settled(self) -> list[int]:
@@ -55,7 +56,7 @@ class RunStatus:
 
     @property
     def state(self) -> Literal["running", "done", "unfinished", "not begun"]:
-        """`running`, `done`, `unfinished`, or `not begun` for a horizon whose turn comes later."""
+        """`running`, `done`, `unfinished`, or `not begun` for a horizon that is searched later."""
         if self.running:
             return "running"
         if not self.folder.config.exists():
@@ -64,13 +65,14 @@ class RunStatus:
 
     @property
     def time_left(self) -> TimeLeft | None:
-        """Time left of the running search, by its own estimate; None if it has none yet."""
+        """Estimate of the time left, as the running search has noted it; None if there is none
+        yet."""
         return told_time_left(self.folder, time.time()) if self.running else None
 
     @property
     def answers(self) -> dict[int, AnswerSoFar]:
-        """The answer of each budget with a trial that ended, computed as the report computes it,
-        so that both say the same."""
+        """The answer of each budget with a trial that ended, computed in the same way as for the
+        report."""
         return {
             optimum.budget: AnswerSoFar(
                 optimum.optimal_depth, optimum.kind if optimum.budget in self.settled else ""
@@ -102,7 +104,7 @@ def status_of(run: StudyRun) -> RunStatus:
 
 
 def print_status(status: RunStatus, console: Console) -> None:
-    """Prints a row for each budget, the trials under way, and what to type next."""
+    """Prints a row for each budget, the trials under way, and the commands to type next."""
     if status.state == "not begun":
         begin = status.folder.resume_command
         print_whole(f"{status.config.study}: not begun; to begin it:\n  {begin}", console)
@@ -145,13 +147,14 @@ def run_of(status: RunStatus) -> RunProgress:
 
 
 def status_answers(status: RunStatus) -> tuple[StatedAnswer, ...]:
-    """The answers of a search so far, as its report has them."""
+    """The answers of a search so far, the same as in its report."""
     conclusion = conclude_run(status.folder, status.config, status.past)
     return study_answers(conclusion, status.folder.path, horizon_name(status.config))
 
 
 def status_reply(found: Sequence[RunStatus], problems: Sequence[str] = ()) -> Reply:
-    """The reply on some runs; `problems` are sentences on folders that can't be read."""
+    """The reply for programs on some runs; `problems` are sentences on folders that can't be
+    read."""
     return Reply(
         command="status",
         answers=tuple(answer for status in found for answer in status_answers(status)),
@@ -161,7 +164,7 @@ def status_reply(found: Sequence[RunStatus], problems: Sequence[str] = ()) -> Re
 
 
 def all_runs_reply(runs: Path) -> Reply:
-    """The reply on all run folders in a folder."""
+    """The reply for programs on all run folders inside a folder."""
     every = list(all_runs(runs))
     return status_reply(
         [run for run in every if isinstance(run, RunStatus)],
@@ -171,7 +174,7 @@ def all_runs_reply(runs: Path) -> Reply:
 
 def all_runs(runs: Path) -> Iterator[RunStatus | tuple[Path, str]]:
     """The status of each run in a folder of run folders; for a run that can't be read, its path and
-    what is wrong.
+    the reason.
 
     Raises:
         ConfigError: if there is no such folder.
@@ -213,7 +216,7 @@ def _path(path: Path) -> Text:
 
 
 def _rows(status: RunStatus) -> Iterator[tuple[str, ...]]:
-    """Texts of the table's cells for each budget."""
+    """Yields for each budget the texts of its table row."""
     config, past = status.config, status.past
     answers = status.answers
     ended = Counter((record.spec.budget, record.spec.stage) for record in past.ended)

@@ -1,4 +1,4 @@
-"""Commands that search or read a run: `run`, `status`, `report` and `ui`."""
+"""Commands that search a study or read a run: `run`, `status`, `report` and `ui`."""
 
 import sys
 import time
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 LONGEST_REASON = 300
-"""Characters of the reason that trials died of, in the line on it."""
+"""Most characters of a reason in the line that says why trials failed."""
 
 
 def run(
@@ -81,9 +81,10 @@ def run(
 
 
 def _reply(result: "StudyResult", *, as_json: bool, exit_verdict: bool) -> None:
-    """Prints the answers of a study as JSON, and exits by its verdict, where that is asked for.
+    """Prints the answers of a study as JSON, and exits with the status of its verdict, each if
+    asked for.
 
-    Exits with 1 where no trial of a run finished.
+    Exits with 1 if a run has no finished trial.
     """
     from fathom.search.contract.studies import study_reply
 
@@ -100,7 +101,7 @@ def _reply(result: "StudyResult", *, as_json: bool, exit_verdict: bool) -> None:
 
 
 def _no_trial_finished(run: "RunResult") -> str:
-    """A sentence with the outcomes of the trials, their commonest reason and a remedy."""
+    """A sentence with the outcomes of a run's trials, the commonest reason and a remedy."""
     from fathom.search.formatting import printable, shell_command
 
     records = run.conclusion.records
@@ -115,7 +116,8 @@ def _no_trial_finished(run: "RunResult") -> str:
 
 
 def _cap(cost: float | None, price: float | None) -> "Cap | None":
-    """The cap on what trials may cost, or None; both numbers must be given, or neither."""
+    """The cap on the cost of trials; None without one. Either both numbers must be given, or
+    neither."""
     from fathom.search.study.file.errors import ConfigError
     from fathom.search.study.preflight import Cap
 
@@ -144,8 +146,8 @@ def _print_run(result: "RunResult", console: "Console") -> None:
 
 
 def _print_end(result: "StudyResult", runs: Path, seconds: float, console: "Console") -> None:
-    """Prints the answers of several runs beside each other, the files of a study, what to type
-    next, and the time that its search took."""
+    """Prints the end of a search: the answers of several runs beside each other, the study's files,
+    the commands to type next, and the time taken."""
     from rich.text import Text
 
     from fathom.search.cluster.early_end import taken_seconds
@@ -166,7 +168,7 @@ def _print_end(result: "StudyResult", runs: Path, seconds: float, console: "Cons
 
 
 def _print_together(result: "StudyResult", console: "Console") -> None:
-    """Prints the answers of the horizons of a study beside each other, if it has several."""
+    """Prints the answers of a study's horizons beside each other, if there are several."""
     from fathom.search.report.terminal.answer_tables import print_horizons
     from fathom.search.report.terminal.tables import print_text
     from fathom.search.study.planning.horizons import horizon_words
@@ -180,7 +182,7 @@ def _print_together(result: "StudyResult", console: "Console") -> None:
 def _read(
     study: Path, overrides: list[str] | None, console: "Console", *, trust: bool
 ) -> "StudyConfig":
-    """Reads the study of a file, and checks that it may be run."""
+    """Reads a study from its file, and checks that it is allowed to run."""
     from fathom.search.report.terminal.steps import Steps
 
     with Steps(console) as steps:
@@ -221,7 +223,7 @@ def _prepare(
 
 def _search(ready: "ReadyStudy", console: "Console", *, extend: bool) -> "StudyResult":
     """Searches a checked study, and prints the answer of each run; Ray starts while PyTorch is
-    imported."""
+    being imported."""
     from fathom.search.report.terminal.steps import Steps
     from fathom.search.run_folder import locked
 
@@ -286,8 +288,8 @@ def report(
 
 
 def _print_report(result: "StudyResult", console: "Console") -> None:
-    """Prints the answer of each run of a study, several answers beside each other, and what to type
-    next."""
+    """Prints the answer of each run of a study, several answers also beside each other, and the
+    commands to type next."""
     from fathom.search.report.terminal.answer_tables import print_conclusion, print_next
     from fathom.search.report.terminal.tables import print_whole
     from fathom.search.scheduling.extend import warnings
@@ -303,7 +305,7 @@ def _print_report(result: "StudyResult", console: "Console") -> None:
 
 
 def _check_card(out: Path | None, *, card: bool, with_others: bool) -> None:
-    """Raises `ConfigError` for options that do not go with `--card`, or that need it."""
+    """Raises `ConfigError` for options that can't be used with `--card`, or that need it."""
     from fathom.search.study.file.errors import ConfigError
 
     if card and with_others:
@@ -315,7 +317,8 @@ def _check_card(out: Path | None, *, card: bool, with_others: bool) -> None:
 
 
 def _print_card(path: Path, horizon: str | None, out: Path | None) -> None:
-    """Prints the card of a run, and writes it with its picture into a folder, by default its own.
+    """Prints the card of a run, and writes the card and its picture into a folder, by default the
+    run's.
 
     Raises:
         ConfigError: if the run has no answer yet, or the folder is a file.

@@ -1,4 +1,4 @@
-"""`fathom train`: train one exported shape, without Ray; the same command resumes."""
+"""`fathom train`: trains one exported shape, without Ray; the same command resumes the training."""
 
 import glob
 import math
@@ -47,11 +47,12 @@ def train_best(
 ) -> Path:
     """Trains the shape and passes a line for each evaluation to `say`.
 
-    Returns the file of its weights, or the folder in which a training command keeps its
-    checkpoints. `cache` is the folder of texts that were tokenized before.
+    Returns the file of the trained weights or, for a study with a command, the folder of the
+    command's checkpoints. `cache` is the folder of texts that were tokenized before.
 
     Ctrl-C, SIGTERM or SIGHUP saves the training after the current step. A second Ctrl-C ends it at
-    once; the training then resumes from its last evaluation. The same call resumes it.
+    once; what was trained since the last evaluation is then lost. The same call resumes the
+    training.
 
     Raises:
         KeyboardInterrupt: once an interrupted training is saved.
@@ -109,7 +110,8 @@ def _train_by_command(assignment: Assignment, say: Callable[[str], None]) -> Pat
 def _said(
     trial: RunningTrial | CommandTrial, assignment: Assignment, say: Callable[[str], None]
 ) -> Iterator[Report]:
-    """Yields the reports of a training and says its evaluations, until an interrupt has saved it.
+    """Yields the reports of a training and passes a line for each evaluation to `say`; ends once an
+    interrupted training is saved.
 
     Raises:
         KeyboardInterrupt: once an interrupted training is saved.
@@ -128,8 +130,8 @@ def _said(
 
 
 def _for_one_training(config: StudyConfig, tokens: str | None, corpus: str | None) -> StudyConfig:
-    """The study without early stopping and diagnostics, and with the tokens and corpus that the
-    user names."""
+    """The study for a single training: without early stopping and diagnostics, and with the tokens
+    and the corpus that the user names."""
     changes: dict[str, object] = {"stopping.enabled": False}
     if not config.train.command:
         changes["train.diagnostics"] = False
@@ -147,7 +149,7 @@ def _for_one_training(config: StudyConfig, tokens: str | None, corpus: str | Non
 
 
 def _check_corpus(objective: ObjectiveConfig) -> None:
-    """Checks that the text of a study is there, as seen from the folder in which Fathom runs."""
+    """Checks that the text of a study is there, relative to the folder in which Fathom runs."""
     if not isinstance(objective, LanguageConfig) or objective.corpus in CORPORA:
         return
     corpus = os.path.expanduser(objective.corpus)
@@ -159,8 +161,8 @@ def _check_corpus(objective: ObjectiveConfig) -> None:
 
 
 def _check_vocabulary(objective: Objective, config: StudyConfig, chosen: BestShape) -> None:
-    """Checks that the data have as many token ids as the shape; both may have changed since the
-    search."""
+    """Checks that the data have as many token ids as the shape; data and shape may have changed
+    since the search."""
     if objective.vocab_size == chosen.shape.vocab_size:
         return
     where = "the data"
@@ -195,7 +197,7 @@ def _line(point: CurvePoint, budget: Budget) -> str:
 
 
 def _end(point: CurvePoint, reason: str) -> str:
-    """The line that ends a training: its loss and its duration."""
+    """The last line on a training: its loss and its duration."""
     bits = point.metrics.get("bits_per_byte")
     in_bits = f", {bits:.4f} bits per byte" if bits is not None else ""
     took = format_seconds(point.train_seconds)

@@ -1,4 +1,5 @@
-"""The models of other frameworks: the shapes each can have, and its names for the weights."""
+"""Architectures of other frameworks: the shapes that each can have, and its names for the
+weights."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,21 +9,24 @@ from fathom.models.options import Activation, Normalization, Positions, Residual
 from fathom.models.shape import DEFAULTS, Shape
 
 OPTIONS = ("norm", "qk_norm", "gated", "activation", "biases", "positions", "tied")
-"""Options whose values differ between the architectures."""
+"""Options whose allowed values differ between architectures."""
 APART = {
     *("residual", "queries_per_key", "encoder_depth", "source_vocab_size", "own_counts"),
     *("experts", "state_space"),
 }
-"""Options that `obstacles` looks at one by one, and a user's own model, which has no format."""
+"""Options that `obstacles` checks one by one, and the option of a user's own model, which no format
+can have."""
 COMMON = {
     name: (value,) for name, value in DEFAULTS.items() if name not in OPTIONS and name not in APART
 }
-"""Options that no framework has, and so only at their defaults."""
+"""Options that no framework has, so that a shape must have their defaults; each with its
+default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Architecture:
-    """A framework's model: the options and sizes it can have, and its names for the weights."""
+    """One model of a framework: the options and sizes that it can have, and its names for the
+    weights."""
 
     name: str
     residual: tuple[Residual, ...] = (Residual.PRE,)
@@ -38,32 +42,38 @@ class Architecture:
     square: bool = False
     """True if n_heads * head_dim must be d_model."""
     divides: bool = False
-    """True if d_model must be a multiple of n_heads, for heads of any width."""
+    """True if d_model must be a multiple of n_heads, although heads may have any width."""
     d_ff_is_4_d_model: bool = False
     layers: str = ""
-    """Prefix of the names of a layer's weights; `{}` stands for its number."""
+    """Prefix of the names of a layer's weights; `{}` stands for the number of the layer."""
     names: Mapping[str, str] = field(default_factory=dict)
-    """Fathom's names -> the framework's; weights that share a name are stacked in this order.
+    """Fathom's name of a weight -> the framework's name; weights that share a framework's name are
+    stacked, in this order.
 
-    Empty where no weights are written.
+    Empty if the format writes no weights.
     """
     transposed: bool = False
-    """True if matrices in the blocks are stored as (in, out)."""
+    """True if the matrices of blocks are stored as (in, out)."""
     encoder: "Architecture | None" = None
-    """Names of the weights of the encoder, if the model has one."""
+    """The encoder's own architecture, with the names of its weights; None if the model has no
+    encoder."""
     divides_logits: bool = True
-    """False if attention logits are not divided by sqrt(head_dim), so that queries are."""
+    """False if the model does not divide attention logits by sqrt(head_dim); query weights are then
+    divided instead."""
     experts: bool = False
     shared_experts: bool = False
-    """True if it has shared experts beside the others, and may have layers without experts."""
+    """True if the model has shared experts beside the others, and may have layers without
+    experts."""
     state_spaces: str = ""
-    """Letters of the patterns that it can have, if it has state-space layers."""
+    """Letters that the pattern of state-space layers may have; empty if the model has no such
+    layers."""
     feed_forward: bool = True
     unused_positions: int = 0
-    """Rows of the learned positions before that of the first token."""
+    """Number of rows of learned positions that come before the row of the first token."""
 
     def obstacles(self, shape: Shape) -> list[str]:
-        """Returns the options of the shape that this model lacks, each with what it has instead."""
+        """Returns the options of the shape that this model lacks, each with what the model has
+        instead."""
         possible = (
             {"residual": self.residual} | COMMON | {name: getattr(self, name) for name in OPTIONS}
         )

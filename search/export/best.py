@@ -1,4 +1,5 @@
-"""The file best.yaml: the best shape of each budget, how sure it is, and its study."""
+"""The file best.yaml: the best shape of each budget, how sure it is, and the study that found
+it."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -30,15 +31,15 @@ ANSWER = (
     *("budget", "count", "tokens", "optimal_depth", "lowest_depth", "interval"),
     *("plateau", "verdict", "reason", "loss"),
 )
-"""Names in `optimum_row` that an entry of best.yaml has beside the sizes of its shape."""
+"""Names in `optimum_row` that an entry of best.yaml has, besides the sizes of its shape."""
 
 
 MOST_TIMES = 2
-"""Multiple of its budget beyond which a shape is none of it."""
+"""Multiple of a budget above which a shape is too large to belong to it."""
 HORIZON = "horizon"
-"""Key of an entry of a study of several horizons: the short name of the entry's own."""
+"""Key of an entry for the short name of its horizon, if the study has several horizons."""
 UNDECIDED = [kind.value for kind in Kind if not kind.decided]
-"""Verdicts of an answer that is no more than the best so far."""
+"""Verdicts with which an answer is only the best so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ def entries_yaml(config: StudyConfig, entries: Sequence[Mapping[str, Any]]) -> s
 
 
 def shape_entry(shape: Shape) -> dict[str, Any]:
-    """Returns the sizes of a shape, as an entry of best.yaml has them."""
+    """Returns the sizes of a shape in the form of an entry of best.yaml."""
     return {
         **shape.counts,
         "ff_ratio": round(shape.ff_ratio, 4),
@@ -83,7 +84,7 @@ def shape_entry(shape: Shape) -> dict[str, Any]:
 
 
 def best_file(source: Path) -> Path:
-    """Returns the best.yaml of a run folder, or the file itself.
+    """Returns the path of the best.yaml in a run folder; a path of a file is returned as it is.
 
     Raises:
         ConfigError: if the run has none.
@@ -104,7 +105,8 @@ def best_file(source: Path) -> Path:
 def write_selected(
     path: Path, budget: str | None, horizon: str | None, out: Path, depth: int | None = None
 ) -> None:
-    """Writes the text that `select` returns to a new file, or over one that it wrote before.
+    """Writes the text that `select` returns to a new file, or over a file with an earlier such
+    text.
 
     Raises:
         ConfigError: as `select`, and if the file holds something else.
@@ -123,8 +125,8 @@ def write_selected(
 def select(
     path: Path, budget: str | None, horizon: str | None = None, depth: int | None = None
 ) -> str:
-    """Returns the text of a file with one budget and horizon only, or with all if none is named; a
-    `depth` takes the place of the answer's."""
+    """Returns the text of best.yaml with only one budget or horizon, or with all entries if none is
+    named; `depth` replaces the answer's depth."""
     content = _content(path)
     if budget is not None or depth is not None:
         content["best"] = [_chosen(content, budget, horizon, depth, path)]
@@ -167,8 +169,8 @@ def read_best(
 
 
 def kept_answers(path: Path) -> list[tuple[str, int, str]]:
-    """Returns size, depth and verdict of each answer in best.yaml; none where there is no such file
-    or it is damaged."""
+    """Returns size, depth and verdict of each answer in best.yaml; none if the file is missing or
+    damaged."""
     try:
         entries = _content(path)["best"]
         return [(_name(e), int(e["optimal_depth"]), str(e["verdict"])) for e in entries]
@@ -177,9 +179,9 @@ def kept_answers(path: Path) -> list[tuple[str, int, str]]:
 
 
 def shape_to_train(config: StudyConfig, budget: int, shape: Shape, tokens: int) -> BestShape:
-    """A best shape with the study that trains it. Where a study spends seconds, it gets the shape's
-    `tokens` instead, since step times hold for the search's device alone; where sizes are free, it
-    gets the shape's size too."""
+    """A best shape with the study that trains it. If the study spends seconds, that study gets the
+    shape's `tokens` instead, since step times hold only for the search's device; if sizes are free,
+    it gets the shape's size too."""
     if not config.coin.timed:
         return BestShape(config, budget, shape)
     if config.count.frees_size:
@@ -188,7 +190,8 @@ def shape_to_train(config: StudyConfig, budget: int, shape: Shape, tokens: int) 
 
 
 def of_one_size(config: StudyConfig, shape: Shape, tokens: int) -> BestShape:
-    """A best shape and a study of its size and these tokens, from a study whose size is free."""
+    """A best shape with a study that has the shape's size and these tokens, made from a study whose
+    size is free."""
     size = shape.params_total
     changes = {"count": Count.TOTAL, "budgets": [size], "space.params": None, "tokens": tokens}
     return BestShape(changed(config, changes), size, shape)
@@ -197,8 +200,8 @@ def of_one_size(config: StudyConfig, shape: Shape, tokens: int) -> BestShape:
 def doubts(
     source: Path, budget: str | None, horizon: str | None = None, depth: int | None = None
 ) -> list[str]:
-    """A line for each exported answer that its study could not settle, and for each depth that is
-    not the answer, with what it costs."""
+    """Returns a line for each exported answer that its study could not settle, and a line with the
+    cost for each depth that is not the answer."""
     content = _content(source)
     chosen = content["best"]
     if budget is not None or depth is not None:
@@ -222,7 +225,8 @@ def _entry(optimum: Optimum, config: StudyConfig) -> dict[str, Any]:
 
 
 def _with_shape(entry: dict[str, Any], shape: Shape, config: StudyConfig) -> dict[str, Any]:
-    """The entry with the sizes of a shape, and the command that trains it if there is one."""
+    """The entry with the sizes of a shape, and with the command that trains the shape if the study
+    has one."""
     whole = entry | shape_entry(shape)
     if config.train.command:
         whole["command"] = shlex.join(best_arguments(config, entry["budget"], shape))
@@ -251,13 +255,13 @@ def _content(source: Path) -> dict[str, Any]:
 
 
 def _name(entry: Mapping[str, Any]) -> str:
-    """The budget of an entry, and its horizon if there are several."""
+    """The budget of an entry, and its horizon if the entry names one, as text."""
     horizon = f" at the horizon {entry[HORIZON]}" if isinstance(entry.get(HORIZON), str) else ""
     return f"{_budget(entry)}{horizon}"
 
 
 def _budget(entry: Mapping[str, Any]) -> str:
-    """The budget of an entry with its unit; without one where the entry does not say its count."""
+    """The budget of an entry, with its unit if the entry has a counting rule, as text."""
     count = entry.get("count")
     return budget_text(entry["budget"], Count(count) if count in list(Count) else Count.TOTAL)
 

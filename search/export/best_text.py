@@ -1,4 +1,4 @@
-"""The text of best.yaml, with long lines whole, so that a command can be copied."""
+"""Writes the text of best.yaml without breaking long lines, so that a command can be copied."""
 
 import math
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from fathom.search.export.other_depths import OTHERS
 
 
 class _OneLine(dict[str, Any]):
-    """A mapping that YAML has on one line."""
+    """A mapping that is written on one line of YAML."""
 
 
 class _Dumper(yaml.SafeDumper):
@@ -23,7 +23,8 @@ _Dumper.add_representer(
 
 
 def best_text(content: Mapping[str, Any]) -> str:
-    """Returns the YAML of `best` and `study`, each other depth of an entry on a line of its own."""
+    """Returns the YAML of `best` and `study`, in which each of an entry's other depths is one
+    line."""
     entries = [_with_rows(entry) for entry in content["best"]]
     text: str = yaml.dump(
         {**content, "best": entries}, Dumper=_Dumper, sort_keys=False, width=math.inf
@@ -32,7 +33,8 @@ def best_text(content: Mapping[str, Any]) -> str:
 
 
 def _with_rows(entry: Any) -> Any:
-    """The entry with its other depths as rows; other content stays as it is."""
+    """The entry with each of its other depths as a row on one line; any other content is
+    unchanged."""
     rows = entry.get(OTHERS) if isinstance(entry, dict) else None
     if not isinstance(rows, list):
         return entry

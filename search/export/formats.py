@@ -1,4 +1,5 @@
-"""The formats that are folders: their list, and writing one whole or not at all."""
+"""The list of formats that are folders, and the writing of such a folder as a whole or not at
+all."""
 
 import contextlib
 import os
@@ -29,10 +30,10 @@ class Format(Protocol):
 
     @property
     def ARCHITECTURES(self) -> Sequence[Architecture]:
-        """The framework's models; the first that can have a shape is taken."""
+        """The framework's models; the first one that can have a shape is used."""
 
     def files(self, model: ExportedModel) -> Files:
-        """Returns all files of the exported folder but the weights."""
+        """Returns all files of the exported folder except the weights."""
 
     def how_to_load(self, model: ExportedModel, folder: str) -> list[str]:
         """Returns the commands that load the exported folder in its framework."""
@@ -51,7 +52,7 @@ def model_of(
 ) -> ExportedModel:
     """Returns the best shape as the framework of a format builds it.
 
-    `weights` is the folder of `fathom train`, or the file in it.
+    `weights` is the folder of `fathom train`, or the weights file in it.
 
     Raises:
         ConfigError: if there is no such format, or the format has no such model or weights.
@@ -71,7 +72,7 @@ def model_of(
 
 
 def taking_weights(best: BestShape) -> list[str]:
-    """Returns the formats that take weights of this shape."""
+    """Returns the formats that can have weights of this shape."""
     found = []
     for name in FORMATS:
         with contextlib.suppress(ConfigError):
@@ -82,8 +83,8 @@ def taking_weights(best: BestShape) -> list[str]:
 
 
 def next_step(best: BestShape, source: Path, weights: Path, **chosen: str | int | None) -> str:
-    """Returns the command that exports a trained shape, or says that no format takes it; the
-    options `chosen` select the shape."""
+    """Returns a line with the command that exports a trained shape, or one that says that no format
+    takes the weights; the options `chosen` select the shape."""
     named = [(f"--{name}", str(value)) for name, value in chosen.items() if value]
     which = [word for option in named for word in option]
     ways = taking_weights(best)
@@ -115,7 +116,8 @@ def _check(name: str, *, weights: bool) -> None:
 def write_folder(
     model: ExportedModel, name: str, out: Path | None, carry: Callable[[Path], None] | None
 ) -> list[str]:
-    """Writes the folder, its weights by `carry`; returns the lines to print.
+    """Writes the folder and returns the lines to print; `carry`, if given, writes the weights into
+    it.
 
     Raises:
         ConfigError: if the folder exists.

@@ -1,4 +1,4 @@
-"""A folder for transformers: config.json of one of its own architectures."""
+"""A folder for transformers: config.json of one of the architectures in transformers."""
 
 import json
 from dataclasses import replace
@@ -39,7 +39,7 @@ GPT2_NAMES = {
     "down": "mlp.c_proj",
 }
 NAMED = (Activation.GELU, Activation.RELU2)
-"""Activations that config.json names, as Fathom does."""
+"""Activations that config.json names in the same way as Fathom."""
 LLAMA = Architecture(
     name="Llama",
     norm=(Normalization.RMS,),
@@ -115,12 +115,13 @@ T5_BIASES = tuple(
     f"{stack}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
     for stack in ("encoder", "decoder")
 )
-"""T5 has biases of attention by distance in place of positions; they are 0 here."""
+"""Names of T5's attention biases by distance, which T5 has in place of positions; the biases are 0
+here."""
 
 
 def _t5_names(stack: str, feed_forward: int) -> dict[str, str]:
-    """Names of a stack whose feed-forward branch has a number; gates have the branch's first
-    matrix."""
+    """Names of a stack's weights; `feed_forward` is the number of the feed-forward branch in a
+    layer, and gates are the first matrix in it."""
     branch = f"layer.{feed_forward}.DenseReluDense"
     return {
         "final_norm": f"{stack}.final_layer_norm",
@@ -255,16 +256,17 @@ ARCHITECTURES = (
     T5,
     PLAIN_T5,
 )
-"""Models of transformers that are sequential and causal and have no parts that Fathom's lack.
+"""Models in transformers that are sequential and causal, and have no parts that Fathom's models
+lack.
 
-None of them has layer norms without biases. Those with an encoder come last.
+None of them has layer norms without biases. Models with an encoder come last.
 """
 CLASSES = {
     "GPT2": "GPT2LMHeadModel",
     "Bart": "BartForConditionalGeneration",
     "T5": "T5ForConditionalGeneration",
 }
-"""Architecture -> its class in transformers, where that is not NAME + `ForCausalLM`."""
+"""Architecture -> its class in transformers, if the class is not NAME + `ForCausalLM`."""
 
 
 def files(model: ExportedModel) -> Files:
@@ -353,7 +355,7 @@ def _gpt2(model: ExportedModel) -> dict[str, Any]:
 
 
 def _experts(shape: Shape) -> dict[str, Any]:
-    """Returns the keys of the two models with experts; each model ignores the other's keys."""
+    """Returns the keys of the two models with experts; each model ignores the keys of the other."""
     experts = shape.experts
     assert experts is not None
     coefficient = 0.0 if experts.balance == "bias" else experts.balance
@@ -440,4 +442,4 @@ OF_MODEL = {
     "GraniteMoeHybrid": _granite,
     "Mamba2": _mamba2,
 }
-"""Architecture -> its part of config.json, where that is not as Llama's."""
+"""Architecture -> function that makes its part of config.json, if that part is not like Llama's."""

@@ -1,4 +1,4 @@
-"""A folder for litgpt: model_config.yaml, and pretrain.yaml for its command."""
+"""A folder for litgpt: model_config.yaml, and pretrain.yaml for litgpt's pretraining command."""
 
 from typing import Any
 
@@ -25,7 +25,8 @@ NAMES = {
 PLAIN = NAMES | {"up": "mlp.fc", "down": "mlp.proj"}
 GATED = NAMES | {"gate": "mlp.fc_1", "up": "mlp.fc_2", "down": "mlp.proj"}
 NORMS = {Normalization.LAYER: (True,), Normalization.RMS: (False, True)}
-"""Norm -> the values of `biases` it allows: its layer norm always has biases."""
+"""Norm -> the values of `biases` with which litgpt can have it: its layer norm always has
+biases."""
 
 ARCHITECTURES = tuple(
     Architecture(
@@ -93,7 +94,7 @@ def config_of(model: ExportedModel) -> dict[str, Any]:
 
 
 def how_to_load(model: ExportedModel, folder: str) -> list[str]:
-    """Returns litgpt's command for a folder of text files."""
+    """Returns litgpt's command that trains the model on a folder of text files."""
     where = ("--config", f"{folder}/pretrain.yaml", "--tokenizer_dir", folder)
     weights = ("--initial_checkpoint_dir", folder) if model.with_weights else ()
     return [

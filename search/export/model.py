@@ -1,4 +1,4 @@
-"""A budget's best shape as a framework builds it: the nearest of its architectures."""
+"""A budget's best shape in the form that a framework builds: as the first fitting architecture."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,24 +14,26 @@ from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import Budget, expand_budgets
 
 NORM_EPS = 1e-5
-"""The same as in `models/network/blocks.py`, which needs torch; a test compares them."""
+"""Epsilon of norms: the same as in `models/network/blocks.py`, which needs torch; a test compares
+them."""
 ROTARY_BASE = 10_000.0
-"""The same as in `models/network/transformer.py`, which needs torch; a test compares them."""
+"""Base of rotary positions: the same as in `models/network/transformer.py`, which needs torch; a
+test compares them."""
 
 Files = dict[str, str | bytes]
-"""Name in the folder -> content."""
+"""Name of a file in the folder -> its content."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExportedModel:
-    """A budget's best shape as a framework builds it."""
+    """A budget's best shape in the form that a framework builds."""
 
     best: BestShape
     shape: Shape
     """The searched shape, perhaps with RMSNorm in place of layer norm."""
     architecture: Architecture
     centred: bool
-    """True if the weights must add no mean to the residual stream.
+    """True if weights are centred, so that they add no mean to the residual stream.
 
     RMSNorm then computes the same as the layer norm of the search (Ashkboos et al. 2024,
     arXiv 2401.15024, section 3.1).
@@ -40,7 +42,8 @@ class ExportedModel:
 
     @property
     def config(self) -> StudyConfig:
-        """The study that found the shape; with weights, the settings of their training."""
+        """The study that found the shape; if there are weights, with the settings of their
+        training."""
         return self.best.config
 
     @cached_property
@@ -52,7 +55,7 @@ class ExportedModel:
 
     @property
     def name(self) -> str:
-        """Study and budget, for example `tiny-20k`."""
+        """Names of study and budget together, for example `tiny-20k`."""
         return f"{self.config.study}-{self.budget.label}"
 
 
@@ -66,9 +69,9 @@ def fit(
 ) -> ExportedModel:
     """Returns the shape in the first architecture that can have it; `name` is the format's.
 
-    If only bias-free layer norm is missing, RMSNorm takes its place: exactly, with weights, if
-    embedding and unembedding are two matrices; otherwise without weights, as another model, if
-    `nearest` asks for it.
+    If an architecture lacks only the bias-free layer norm, RMSNorm takes its place. With weights
+    and separate embedding and unembedding matrices, this computes the same; otherwise it is another
+    model, without weights, and only if `nearest` asks for it.
 
     Raises:
         ConfigError: if there is none; the message names the obstacles.
@@ -101,7 +104,7 @@ def fit(
 
 
 def _check_own_model(best: BestShape, name: str, *, weights: bool) -> None:
-    """Raises `ConfigError` for a model or weights that no format can have."""
+    """Raises `ConfigError` for a model, or for weights, that no format can have."""
     if best.config.train.command:
         raise ConfigError(
             f"`--format {name}` is for Fathom's own model, and `train.command` trained this shape; "

@@ -25,7 +25,7 @@ CONFIG = "train_fathom.py"
 
 
 def sizes(model: ExportedModel) -> dict[str, int | float | bool]:
-    """Returns the arguments of its `GPTConfig`."""
+    """Returns the arguments of nanoGPT's `GPTConfig`."""
     shape = model.shape
     return {
         "n_layer": shape.depth,
@@ -58,7 +58,8 @@ def files(model: ExportedModel) -> Files:
 
 
 def how_to_load(model: ExportedModel, folder: str) -> list[str]:
-    """Returns the commands for a checkout of nanoGPT; train.bin and val.bin are the user's."""
+    """Returns the commands for a checkout of nanoGPT; the user must provide train.bin and
+    val.bin."""
     here = Path(folder).absolute()
     copy = shell_command("cp", here / "meta.pkl", "data/fathom/")
     return [

@@ -1,4 +1,5 @@
-"""Depths of a budget other than the answer, as best.yaml has them: the best shape, and its cost."""
+"""Depths of a budget other than the answer, in the form of best.yaml: the best shape and the cost
+of each."""
 
 from collections.abc import Mapping, Sequence
 from statistics import median
@@ -11,11 +12,12 @@ from fathom.search.records import TrialRecord
 from fathom.search.study.file.errors import ConfigError
 
 OTHERS = "other_depths"
-"""Key of an entry's other depths, a row for each that was trained to the end."""
+"""Key of an entry for its other depths: a row for each that was trained to the end."""
 INSTEAD = "instead_of"
-"""Key of an entry of another depth than the answer: the answer, and what the choice costs."""
+"""Key of an entry whose depth is not the answer: it holds the answer, and the cost of choosing
+another depth."""
 DIGITS = 6
-"""Decimals of nats, and digits of a speed."""
+"""Number of decimals of a value in nats, and number of significant digits of a speed."""
 
 
 def other_depths(optimum: Optimum, records: Sequence[TrialRecord]) -> list[dict[str, Any]]:
@@ -42,7 +44,7 @@ def other_depths(optimum: Optimum, records: Sequence[TrialRecord]) -> list[dict[
 
 
 def _speed(shape: Shape, records: Sequence[TrialRecord]) -> float | None:
-    """Tokens per second of a shape's whole trainings, in the median; None where not known."""
+    """Median tokens per second of a shape's trials that ran to the end; None if not known."""
     ended = (r.tokens_per_second for r in records if r.spec.shape == shape and r.loss is not None)
     return median(known) if (known := [speed for speed in ended if speed]) else None
 
@@ -83,7 +85,8 @@ def _instead(entry: Mapping[str, Any], row: Mapping[str, Any]) -> tuple[dict[str
 
 
 def cost_line(entry: object) -> str:
-    """Returns what the depth of an entry costs instead of the answer; empty for the answer.
+    """Returns a line on the cost of an entry's depth compared with the answer; empty if the depth
+    is the answer.
 
     Raises:
         ConfigError: if the entry's own account of it is damaged.

@@ -1,4 +1,4 @@
-"""The tokenizer of a study's text, as files and in words."""
+"""The tokenizer of a study's text, as files and as a sentence."""
 
 import json
 
@@ -13,8 +13,8 @@ NAMES = ("tokenizer.json", "tokenizer_config.json")
 
 
 def token_files(objective: ObjectiveConfig) -> Files:
-    """Returns the tokenizer as `AutoTokenizer` loads it; nothing if the tokens are not text,
-    or if their tokenizer is not known."""
+    """Returns the files from which `AutoTokenizer` loads the tokenizer; none if tokens are not text
+    or their tokenizer is not known."""
     if isinstance(objective, TokensConfig):
         file = objective.tokenizer_file
         tokenizer = file.read_text(encoding="utf-8") if file and file.is_file() else ""

@@ -16,7 +16,7 @@ ARCHITECTURES = (
         biases=(False,),
     ),
 )
-"""torchtitan reads the weights that `hf` writes, so it has no names for them here."""
+"""Llama 3, without names for weights: torchtitan reads the weights that the format `hf` writes."""
 
 SOURCE = '''\
 """{name}: {shape.params_total:,} parameters, found by Fathom; for torchtitan 0.3."""

@@ -1,7 +1,8 @@
-"""Writes trained weights into an exported folder: scales folded in, under the framework's names.
+"""Writes trained weights into an exported folder, with scales folded in and under the framework's
+names.
 
 A parametrization multiplies in the forward pass: attention logits, residual branches, logits. Each
-of these products can be done once in a weight instead, exactly.
+of these factors can instead be multiplied into a weight once, exactly.
 
 Shapes: D d_model, A all heads, H heads, P pairs of features, F d_ff.
 """
@@ -29,11 +30,13 @@ from fathom.search.training.saving.weights_folder import WEIGHTS
 
 Weights = dict[str, Tensor]
 WRITERS = ("embedding", "positions")
-"""Weights whose rows are added to the stream; of `attention_out` and `down`, the columns are."""
+"""Weights whose rows are added to the residual stream; of `attention_out` and `down`, columns
+are."""
 
 
 def write_weights(model: ExportedModel, name: str, source: Path, folder: Path) -> None:
-    """Folds, renames and writes the weights of `fathom train`; `source` is its folder or file.
+    """Folds, renames and writes the weights of `fathom train`; `source` is the folder or the
+    weights file in it.
 
     Raises:
         ConfigError: if the weights are missing or incomplete.
@@ -94,9 +97,9 @@ def folded(
     """Returns a trained `state_dict` for a model whose only scale is head_dim**-0.5.
 
     Names are plain: `0.q.weight` belongs to a layer, `embedding.weight` to the model. Features of
-    queries and keys are ordered for rotary positions that turn feature i with i + head_dim / 2. The
-    state and the shape of an encoder are those of its stack alone; no logits follow its norm. With
-    `centred`, nothing adds to the residual stream a mean, which layer norm would remove.
+    queries and keys are ordered for rotary positions that turn feature i with i + head_dim / 2. An
+    encoder's state and shape are those of its stack alone, and no logits follow its norm. With
+    `centred`, no weight adds a mean to the residual stream; layer norm would remove the mean.
     """
     scales = forward_scales(parametrization, shape)
     if of_encoder:
@@ -120,10 +123,10 @@ def folded(
 
 
 def _parts(module: str, weight: Tensor, shape: Shape, scales: ForwardScales) -> Weights:
-    """Returns a module's weight, or bias, under plain names, multiplied by the module's scale.
+    """Returns a module's weight or bias under plain names, multiplied by the module's scale.
 
-    Fathom keeps the stream in units of the residual scale (`models/network/blocks.py`); here it
-    has none.
+    Fathom keeps the stream in units of the residual scale (`models/network/blocks.py`); in the
+    result it has none.
     """
     if shape.experts and module.startswith("feed_forward."):
         return _parts_of_experts(module, weight, shape, scales)
@@ -164,8 +167,8 @@ def _parts(module: str, weight: Tensor, shape: Shape, scales: ForwardScales) -> 
 
 
 def _parts_of_experts(module: str, weight: Tensor, shape: Shape, scales: ForwardScales) -> Weights:
-    """Returns the weights of each expert under its plain name with `@` and its number, of all
-    shared ones as one, and of the router."""
+    """Returns weights of a mixture of experts under plain names: of each expert with `@` and its
+    number, of all shared experts as one, and of the router."""
     if module == "feed_forward.router":
         return {"router": weight}
     assert shape.experts is not None
@@ -183,7 +186,7 @@ def _parts_of_experts(module: str, weight: Tensor, shape: Shape, scales: Forward
 
 
 def _halves(weight: Tensor, shape: Shape) -> Tensor:
-    """Returns the features of each head in the order 0, 2, 4, ..., 1, 3, 5, ..."""
+    """Returns a weight with the features of each head in the order 0, 2, 4, ..., 1, 3, 5, ..."""
     pairs_HP2 = torch.arange(len(weight)).view(-1, shape.head_dim // 2, 2)
     return weight[pairs_HP2.mT.flatten()]
 
@@ -197,7 +200,7 @@ def _centred(part: str, weight: Tensor) -> Tensor:
 
 
 def named(plain: Weights, architecture: Architecture) -> Weights:
-    """Returns folded weights under the framework's names; those that share one are stacked."""
+    """Returns folded weights under the framework's names; those that share a name are stacked."""
     parts: dict[str, list[Tensor]] = {}
     for ours, theirs in architecture.names.items():
         for name, weight in plain.items():
@@ -222,7 +225,7 @@ def _sizes(state: Weights) -> dict[str, torch.Size]:
 
 
 def _save(weights: Weights, model: ExportedModel, name: str, folder: Path) -> None:
-    """Writes the file that a format's framework loads."""
+    """Writes the weights to the file that the format's framework loads."""
     match name:
         case "hf":
             if model.architecture.name == "T5":  # its positions are biases of attention, 0 here

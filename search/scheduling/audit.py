@@ -1,8 +1,8 @@
 """The audit of early stopping: each rung is compared with the final losses of its trials.
 
-Deep models start slowly, so a rung may rank them lower than they deserve. Only trials that finished
-can show it. The audit trials, drawn at random and never paused (`prunable` false), show it best:
-those that the rule would have paused measure what pruning costs.
+Deep models start slowly, so a rung may rank them lower than they deserve. Only finished trials can
+show whether it did. The audit trials, drawn at random and never paused (`prunable` false), show it
+best: the final losses of those that the rule would have paused measure the cost of pruning.
 """
 
 from collections.abc import Sequence
@@ -13,13 +13,15 @@ from fathom.models.spend import Coin
 from fathom.search.analysis.answer.verdict import PLATEAU_WIDTH
 
 FEWEST_TRIALS = 6
-"""Fewest finished trials for a rank correlation: with fewer, 0.5 is too often due to chance."""
+"""Fewest finished trials for a rank correlation: with fewer, a correlation of 0.5 is too often due
+to chance."""
 FEWEST_PAIRS = 15
-"""Fewest pairs for a rank correlation: the pairs of six trials."""
+"""Fewest pairs of trials for a rank correlation: as many as six trials have."""
 WEAK_CORRELATION = 0.4
 """Rank correlation below which at least 3 pairs in 10 are in the wrong order at the rung."""
 SLOW = {"depth": ("deep", "shallow"), "size": ("large", "small")}
-"""`depth` or `size` -> trials ranked too low by a positive bias, and those by a negative one."""
+"""Depth or size -> words for the trials that a rung ranks too low if the bias is positive, and if
+it is negative."""
 CHANCE = 1.96
 """Standard errors up to which a depth bias, or a regret, is attributed to chance."""
 
@@ -29,21 +31,21 @@ class RungAudit:
     """The audit of one rung of one budget."""
 
     rung: int
-    """Tokens of the rung. Where trials spend another `unit`, only the ratio of `rung` to `horizon`
-    counts."""
+    """The rung's place in tokens. If trials spend another `unit`, only the ratio of `rung` to
+    `horizon` has a meaning."""
     horizon: int
-    """Tokens of a trial that trains to the end; with a `unit` other than tokens, a number that
-    stands for a whole training."""
+    """Tokens of a trial that trains to the end; with another `unit`, the number to which `rung`
+    relates."""
     finished: int
-    """Finished trials, at the study's rate, with a value at this rung."""
+    """Number of finished trials at the study's learning rate that have a value at this rung."""
     rank_correlation: float | None
     """Kendall's tau between the forecasts at the rung and the final losses; None with few pairs.
 
-    It counts the pairs whose final losses differ by more than seeds explain (soft ranks: Bohdal et
-    al. 2023).
+    The correlation is over pairs whose final losses differ by more than seeds explain (soft ranks:
+    Bohdal et al. 2023).
     """
     pairs: int
-    """Number of pairs of trials that `rank_correlation` counts."""
+    """Number of pairs from which `rank_correlation` is computed."""
     depth_bias: float | None
     """Rank correlation of depth with the number of places that a trial gains from this rung to the
     end. Above 0, deep trials catch up later: the rung ranks them too low.
@@ -51,31 +53,31 @@ class RungAudit:
     place_of_best: int | None
     """Place at this rung, from 1, of the trial that ends best."""
     audit_trials: int
-    """Finished exploring trials that are never paused."""
+    """Number of finished exploring trials that are never paused."""
     audit_trials_pruned: int
     """Number of the audit trials that the rule would have paused here."""
     regret: float | None
     """Nats by which the best pruned audit trial ended ahead of the best promoted exploring trial.
 
-    0 if it ended behind; None if there is nothing to compare.
+    0 if the pruned trial ended behind; None if there is nothing to compare.
     """
     noise: float
-    """Standard deviation between seeds of a shape, nats."""
+    """Standard deviation of the loss between seeds of one shape, nats."""
     stopped: int
     """Number of trials that paused here and were not resumed."""
     stopped_depths: tuple[int, ...]
     """Depths of the stopped trials."""
     cut_depths: tuple[int, ...]
-    """Depths with trials that stopped at this rung and none that trained beyond it."""
+    """Depths of which trials stopped at this rung, while none trained beyond it."""
     undecided: int = 0
     """Number of trials promoted only because their forecasts were too close to the best one."""
     unit: str = Coin.TOKENS.value
     """Unit of the amount that all trials have spent at the rung."""
     size_bias: float | None = None
-    """The depth bias of sizes, where these are free."""
+    """Like `depth_bias`, for size instead of depth; None unless sizes are free."""
     later: int | None = None
-    """The first rung after the last one that can't be trusted, in the unit of `rung`; None if no
-    rung is left."""
+    """The first rung above all those that can't be trusted, in the unit of `rung`; None if no rung
+    is left."""
 
     @property
     def place(self) -> str:
@@ -122,7 +124,7 @@ class RungAudit:
 
     @property
     def wait(self) -> str:
-        """Text that says why stopping waited at this rung; empty if it did not."""
+        """Text on why stopping waited at this rung; empty if it did not wait."""
         if not self.undecided:
             return ""
         trials = f"{self.undecided} trial{'s were' if self.undecided > 1 else ' was'}"
@@ -135,7 +137,7 @@ class RungAudit:
 
     @property
     def remedy(self) -> str:
-        """The setting with which a new study would not stop trials at this rung."""
+        """The setting with which a new study would stop no trials at this rung."""
         if self.later is None:
             return "`stopping.enabled: false`"
         return f"`stopping.first_rung: {self.later / self.horizon:.3g}`"
@@ -158,7 +160,7 @@ def rung_place(rung: int, horizon: int, unit: str) -> str:
 def later_first_rung(audits: Sequence[RungAudit]) -> int | None:
     """Tokens of the first rung that an extension should keep; None if no rung failed.
 
-    It is the horizon if no rung may stop trials any more.
+    The result is the horizon if no rung may stop trials any more.
     """
     failed = [audit for audit in audits if audit.failed]
     return (failed[-1].later or failed[-1].horizon) if failed else None

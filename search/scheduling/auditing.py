@@ -1,4 +1,4 @@
-"""Audits the rungs of a budget: what its finished trials show of early stopping."""
+"""Audits the rungs of a budget: compares early stopping with the losses of its finished trials."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,7 +19,8 @@ from fathom.search.scheduling.halving import HalvingRule
 
 
 def audit_stopping(records: Sequence[TrialRecord], rule: HalvingRule) -> tuple[RungAudit, ...]:
-    """The audits of the rungs before the horizon, by tokens, from the records of one budget."""
+    """The audits of the rungs before the horizon, ascending in tokens, from the records of one
+    budget."""
     rungs = sorted({t for r in records for t in r.rungs if t < r.spec.shared_horizon})
     noise = seed_noise(records).likely_noise if rungs else 0.0
     audits = [_audit(rung, records, rule, noise) for rung in rungs]
@@ -87,7 +88,8 @@ def _kendall_tau(x: Array, y: Array, *, apart: float) -> tuple[float | None, int
 
 
 def _spearman_rho(x: Array, y: Array) -> float:
-    """Spearman's rank correlation; 0 if all values of one side are equal, for example no gains."""
+    """Spearman's rank correlation; 0 if all values of `x` or of `y` are equal, for example no
+    gains."""
     if np.ptp(x) == 0 or np.ptp(y) == 0:
         return 0.0
     return float(spearmanr(x, y).statistic) + 0.0  # so that there is no -0.0

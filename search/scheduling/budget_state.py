@@ -1,4 +1,4 @@
-"""The state of the search of one budget, which the scheduler keeps between two events."""
+"""The state of one budget's search, which the scheduler keeps from one report to the next."""
 
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
@@ -24,9 +24,9 @@ from fathom.search.study.planning.virtual_time import VirtualJob, VirtualTime
 
 @dataclass(slots=True)
 class BudgetState:
-    """The trials of one budget, their reports, and the results that virtual time has taken.
+    """The trials of one budget, their reports, and the results that are taken into virtual time.
 
-    `VirtualTime` calls its methods about a rung, which see only results that are taken.
+    `VirtualTime` calls the methods about a rung; these see only results that are taken.
     """
 
     budget: Budget
@@ -34,14 +34,14 @@ class BudgetState:
     public_space: Mapping[str, BaseDistribution]
     """Parameters of the budget's study in Optuna, as other tools see them."""
     planned: tuple[int, int]
-    """Numbers of exploring and of confirming trials."""
+    """Planned numbers of exploring trials and of confirming trials."""
     rule: HalvingRule
     sampler: ShapeSampler
     schedule: VirtualTime
     live: Mapping[str, TrialRecord]
-    """The trials under way, of all budgets."""
+    """The trials of all budgets that are under way, by name."""
     specs: dict[str, TrialSpec] = field(default_factory=dict)
-    """The trials that were assigned, in this order, by name."""
+    """The trials that were assigned, by name, in the order of assignment."""
     results: dict[str, TrialRecord] = field(default_factory=dict)
     """The trials that have ended or are paused, by name, in the order in which they ended or
     paused."""
@@ -52,17 +52,18 @@ class BudgetState:
     started_in: Counter[Stage] = field(default_factory=Counter)
     """Number of trials assigned in each stage."""
     confirmations: deque[Choice] = field(default_factory=deque)
-    """Confirming trials of the present batch that are not assigned."""
+    """Confirming trials of the present batch that are not assigned yet."""
     explored: bool = False
     """True once confirming has begun; from then on, resumed exploring trials train to the end."""
     settled: bool = False
     """True if no further batch of confirming trials is needed."""
     ready: VirtualJob | None = None
-    """The first job for a real worker, as `next_job` last found it."""
+    """The next job for a real worker, as `next_job` last returned it."""
     is_stale: bool = True
-    """True if something has happened since `ready` was set."""
+    """True if something has changed since `ready` was set."""
     _rankings: dict[int, tuple[tuple[str, ...], tuple[str, ...]]] = field(default_factory=dict)
-    """Rung -> the trials that stood there when they were last ranked, and their order."""
+    """Rung -> the trials that had reached it when they were last ranked, and the same trials in
+    order of rank."""
 
     @property
     def ended(self) -> list[TrialRecord]:
@@ -71,12 +72,12 @@ class BudgetState:
 
     @property
     def left(self) -> int:
-        """Number of trials planned so far whose end is not taken."""
+        """Number of planned trials whose end has not been taken into virtual time."""
         return self.undrawn + len(self.schedule.jobs) + len(self.confirmations)
 
     @property
     def waiting(self) -> int:
-        """Number of confirming trials of the present batch that no worker has begun."""
+        """Number of confirming trials of the present batch that no worker has started."""
         if not self.explored:
             return 0
         jobs = [job for job in self.schedule.jobs.values() if job.trial not in self.live]
@@ -89,7 +90,7 @@ class BudgetState:
 
     @property
     def done(self) -> bool:
-        """True if every planned trial has ended and none is to come."""
+        """True if every planned trial has ended and no more will be planned."""
         return self.settled and not self.left
 
     def record_of(self, trial: str) -> TrialRecord | None:
@@ -97,17 +98,18 @@ class BudgetState:
         return self.live.get(trial) or self.results.get(trial)
 
     def has_come(self, job: VirtualJob) -> bool:
-        """True if the result of a job has been reported, even if it is not taken yet."""
+        """True if the result of a job has been reported, even if virtual time has not taken it."""
         record = self.record_of(job.trial)
         return record is not None and record.has_come_to(job.to)
 
     def next_job(self) -> VirtualJob | None:
-        """The first job for a real worker; None if every job has one, or its result."""
+        """The first job, in virtual time, that needs a real worker; None if every job has a worker
+        or a result."""
         idle = (job for job in self.schedule.jobs.values() if job.trial not in self.running)
         return min((job for job in idle if not self.has_come(job)), default=None)
 
     def assign(self, job: VirtualJob, spec: TrialSpec | None) -> None:
-        """Gives a virtual worker a job, of a new trial if it has a `spec`."""
+        """Gives a job to a virtual worker; `spec` describes the trial if it is new."""
         self.schedule.assign(job)
         if self.confirmations:
             self.confirmations.popleft()
@@ -117,7 +119,8 @@ class BudgetState:
             self.started_in[spec.stage] += 1
 
     def take(self, trial: str) -> None:
-        """Takes the result of a trial's job, which has come: the rung, or the trial's end."""
+        """Takes the result of a trial's job into virtual time: a rung reached, or the trial's
+        end."""
         record, job = self.record_of(trial), self.schedule.jobs[trial]
         assert record is not None, "its result has come"
         reached = [rung for rung in record.rungs if rung >= job.to]
@@ -131,18 +134,21 @@ class BudgetState:
         )
 
     def plan(self, planned: Sequence[Choice]) -> None:
-        """Makes a batch of confirming trials the present one; an empty one settles the budget."""
+        """Makes a batch of confirming trials the present one; an empty batch means that the budget
+        is settled."""
         self.confirmations = deque(planned)
         self.explored, self.settled = True, not planned
 
     def reopen(self) -> None:
-        """Opens the rungs again, since fewer trials pause from now on."""
+        """Opens closed rungs again and ends confirmation, since fewer trials are to pause from now
+        on."""
         self.schedule.closed.clear()
         self.confirmations.clear()
         self.explored = self.settled = False
 
     def exploring(self) -> list[TrialRecord]:
-        """The exploring trials in order of assignment, with the results that are taken."""
+        """The exploring trials in order of assignment, with the results that virtual time has
+        taken."""
         return self._taken([name for name, s in self.specs.items() if s.stage is Stage.EXPLORE])
 
     def pauses(self, trial: str, rung: int) -> bool:
@@ -150,7 +156,7 @@ class BudgetState:
         return self.rule.pauses(self.specs[trial], rung)
 
     def ranked(self, trials: Sequence[str], rung: int) -> Sequence[str]:
-        """The trials that stand at a rung, the best forecast first."""
+        """The trials that have reached a rung, the best forecast first."""
         known, order = self._rankings.get(rung, ((), ()))
         if known != trials:
             order = self.rule.ranked(in_order_of_names(self._taken(trials)), rung)
@@ -158,7 +164,7 @@ class BudgetState:
         return order
 
     def kept(self, trials: Sequence[str], rung: int) -> Sequence[str]:
-        """The trials that train beyond a rung to which no more will come."""
+        """The trials that train on beyond a rung that no further trials will reach."""
         return self.rule.promoted(in_order_of_names(self._taken(trials)), rung)
 
     @property
@@ -167,12 +173,12 @@ class BudgetState:
         return not self.undrawn
 
     def _taken(self, trials: Sequence[str]) -> list[TrialRecord]:
-        """The trials with the results that are taken."""
+        """The records of trials, with only the results that virtual time has taken."""
         known = (self.record_of(trial) or new_record(self.specs[trial]) for trial in trials)
         return [r if r.spec.trial in self.schedule.over else self._cut(r) for r in known]
 
     def _cut(self, record: TrialRecord) -> TrialRecord:
-        """A trial that goes on, cut to its state at the rung at which it was last taken."""
+        """The record of a trial that goes on, as of the last rung that virtual time has taken."""
         name, place = record.spec.trial, self.schedule.places[record.spec.trial]
         is_paused = place and name not in self.schedule.jobs
         return replace(

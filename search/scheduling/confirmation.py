@@ -1,6 +1,7 @@
-"""The confirming stage of a budget: trainings to the end, chosen to tell most about the best depth.
+"""The confirming stage of a budget: trials that run to the end, chosen to tell most about the best
+depth.
 
-It goes in batches. Each is planned from all records and asks for what the answer still lacks: a
+The stage has batches. Each is planned from all records and asks for what the answer still lacks: a
 paused depth that may be the best, a depth beyond the lowest one, other learning rates, a repeat
 that shows the noise, and then the training that narrows the interval most. When the interval is
 narrow enough, its untrained depths are trained; when all depths are equally good, the depth that is
@@ -28,8 +29,8 @@ from fathom.search.scheduling.trained_depths import (
 from fathom.search.study.keys.groups import ConfirmConfig
 
 CURVE_DEPTHS = 3
-"""Depths that are trained to the end at once, the best one so far among them: as many as a curve
-needs."""
+"""Number of depths that are trained to the end together, the best so far among them: as many as a
+curve needs."""
 OTHER_RATIO = 0.5
 """Difference of ln feed-forward ratios above which shapes of two depths can't be compared."""
 
@@ -57,8 +58,8 @@ def next_confirmations(trained: TrainedDepths) -> tuple[Choice, ...]:
 
 
 def ladder_confirmations(trained: TrainedDepths) -> tuple[Choice, ...]:
-    """Trials for every seed, rate and decay of the best explored shapes, in one batch; empty
-    afterwards."""
+    """Trials of the best explored shapes with every seed, learning rate and weight decay, in one
+    batch; empty once there are confirming trials."""
     records, config = trained.records, trained.limits.confirm
     if any(record.spec.stage is Stage.CONFIRM for record in records):
         return ()
@@ -79,9 +80,9 @@ def ladder_confirmations(trained: TrainedDepths) -> tuple[Choice, ...]:
 
 
 def _may_be_best(records: Sequence[TrialRecord]) -> tuple[Choice, ...]:
-    """The paused trials to resume: first those of the best depth so far and its neighbours, then
-    those of a depth that is forecast to end below them. Trials are resumed in any case until as
-    many depths as a curve needs have finished."""
+    """The paused trials to resume: those of the best depth so far and its neighbours; without any,
+    those of the depth with the best forecast; without any, the nearest one if fewer depths have
+    finished than a curve needs."""
     comparable = _comparable(records)
     finished = finished_depths(comparable)
     paused = {
@@ -122,14 +123,14 @@ def _for_a_curve(config: ConfirmConfig, records: Sequence[TrialRecord]) -> tuple
 
 
 def _comparable(records: Sequence[TrialRecord]) -> list[TrialRecord]:
-    """The records of about the usual feed-forward ratio, whose depths can be compared."""
+    """The records with about the usual feed-forward ratio, so that their depths can be compared."""
     ratio = usual_ratio(records)
     return [record for record in records if record.spec.shape.off_ratio(ratio) <= OTHER_RATIO]
 
 
 def _window(depths: Sequence[int], best: int) -> Sequence[int]:
-    """As many neighbouring depths as a curve needs, with `best` in their middle where there are
-    depths on both sides; `depths` ascend."""
+    """As many neighbouring depths as a curve needs, with `best` in their middle if there are depths
+    on both sides; `depths` must ascend."""
     first = depths.index(best) - CURVE_DEPTHS // 2
     first = max(0, min(first, len(depths) - CURVE_DEPTHS))
     return depths[first : first + CURVE_DEPTHS]

@@ -1,7 +1,7 @@
-"""`fathom run --extend`: moves the first rung of budgets whose audit failed to more tokens.
+"""`fathom run --extend`: in budgets whose audit failed, moves the first rung to more tokens.
 
-The study file does not change: the audit of the records so far decides on an extension, which is a
-line in the journal. From this line the scheduler resumes the stopped trials.
+The study file does not change: the audit of the records so far decides whether to extend, and an
+extension is a line in the journal. Reading this line, the scheduler resumes the stopped trials.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,20 +17,20 @@ from fathom.search.scheduling.journal import LaterFirstRung, Past, decided_line
 from fathom.search.study.planning.budget import Budget
 
 Audits = Mapping[int, Sequence[RungAudit]]
-"""The audits of the rungs of each budget."""
+"""The audits of each budget's rungs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extension:
-    """The later first rung of one budget, and the trials that it resumes."""
+    """The later first rung of one budget, and the number of trials that it resumes."""
 
     budget: Budget
     first_rung: int
-    """Tokens of the first rung; the horizon if nothing is stopped any more."""
+    """Tokens of the first rung; the horizon if no trial is stopped any more."""
     again: int
     """Number of stopped trials that are resumed."""
     anew: int
-    """Number of resumed trials without a checkpoint, which start at step 0."""
+    """Number of resumed trials that have no checkpoint and so start at step 0."""
 
     @property
     def _place(self) -> str:
@@ -67,7 +67,7 @@ def extend(
 
 
 def forget_checkpoints(folder: RunFolder, records: Sequence[TrialRecord], audits: Audits) -> None:
-    """Deletes the checkpoints of stopped trials of budgets without a failed rung."""
+    """Deletes the checkpoints of stopped trials, for budgets in which no rung has failed."""
     for record in records:
         failed = any(audit.failed for audit in audits[record.spec.budget])
         if record.outcome is Outcome.STOPPED and not failed:
@@ -75,7 +75,7 @@ def forget_checkpoints(folder: RunFolder, records: Sequence[TrialRecord], audits
 
 
 def warnings(audits: Audits, count: Count, command: str) -> tuple[str, ...]:
-    """Returns a line for each budget whose audit failed, and one with the remedy."""
+    """Returns a line for each budget whose audit failed, and a last line with the remedy."""
     failed = {params: [rung for rung in rungs if rung.failed] for params, rungs in audits.items()}
     doubts = [f"{budget_text(size, count)}: {_doubt(r)}" for size, r in failed.items() if r]
     remedy = f"`{command} --extend` moves the first rung later and loses nothing that was trained"

@@ -1,4 +1,5 @@
-"""The state that an earlier run left in its folder: trials ended, trials under way, the journal."""
+"""The state that an earlier run left in its folder: ended trials, trials under way, and the
+journal."""
 
 import itertools
 from collections import Counter
@@ -24,30 +25,30 @@ from fathom.search.study.planning.virtual_time import Closing, VirtualJob
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """The decision that a virtual worker takes a job."""
+    """The decision that a virtual worker starts a job."""
 
     job: VirtualJob
     choice: Choice | None = None
-    """What a new trial trains; None if the trial is known."""
+    """The choice that a new trial trains; None if the trial exists already."""
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """The decision that a trial's result counts from now on."""
+    """The decision that a trial's result is used from now on."""
 
     trial: str
 
 
 @dataclass(frozen=True, slots=True)
 class ConfirmingBatch:
-    """The decision on the trials to confirm next; without any, the budget is settled."""
+    """The decision on the trials to confirm next; with none, the budget is settled."""
 
     choices: tuple[Choice, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class LaterFirstRung:
-    """The decision that no trial pauses before these tokens any more."""
+    """The decision that from now on no trial pauses before a number of tokens."""
 
     first_rung: int
 
@@ -60,11 +61,11 @@ EVENTS: dict[str, type[Decided]] = {
     "confirmations": ConfirmingBatch,
     "extend": LaterFirstRung,
 }
-"""Event in a line of the journal -> class of the decision."""
+"""Event named in a line of the journal -> class of the decision."""
 
 
 def decided_line(budget: int, decided: Decided) -> dict[str, Any]:
-    """The line of the journal about a decision."""
+    """The line of the journal that records a decision."""
     event = next(name for name, kind in EVENTS.items() if isinstance(decided, kind))
     return {EVENT: event, "budget": budget, **to_values(decided)}
 
@@ -72,8 +73,8 @@ def decided_line(budget: int, decided: Decided) -> dict[str, Any]:
 class RunningTrials:
     """The trials under way, as last reported in the lines of a run folder.
 
-    A trial may have several attempts: one that paused and was resumed begins, and ends, once more.
-    It is under way if it has started more often than it has ended.
+    A trial may have several attempts: each time it is resumed, it starts once more, and ends once
+    more. A trial is under way if it has started more often than it has ended.
     """
 
     def __init__(self) -> None:
@@ -81,7 +82,7 @@ class RunningTrials:
         self._attempts: Counter[str] = Counter()  # starts minus ends
 
     def end(self, trial: str) -> bool:
-        """Counts an end of a trial; True if it is not under way any more."""
+        """Counts an end of a trial; returns True if the trial is no longer under way."""
         self._attempts[trial] -= 1
         if self._attempts[trial] > 0:
             return False
@@ -89,8 +90,8 @@ class RunningTrials:
         return True
 
     def take(self, line: dict[str, Any]) -> TrialRecord | None:
-        """The record after a line of the journal that begins, resumes or reports on a trial; None
-        if the trial is not under way."""
+        """The record of a trial after a line of the journal that starts it, resumes it or reports
+        on it; None if the trial is not under way."""
         trial = line["trial"]
         if line["event"] != "report":
             self._attempts[trial] += 1
@@ -110,19 +111,20 @@ class Past:
     """The state from which a new run on the folder continues."""
 
     attempts: list[TrialRecord]
-    """Every end of a trial, in order; a trial that was resumed has several."""
+    """Every end of a trial, in order; a trial that was resumed has several ends."""
     check: Check
     running: RunningTrials = field(default_factory=RunningTrials)
     confirmations: dict[int, tuple[Choice, ...]] = field(default_factory=dict)
     """Budget -> last batch of confirming trials; empty if the budget is settled."""
     first_rungs: dict[int, int] = field(default_factory=dict)
-    """Budget -> tokens of the first rung that still stops trials, where it was extended."""
+    """Budget -> tokens of the first rung that still stops trials, for budgets that were
+    extended."""
     decisions: dict[int, list[Decided]] = field(default_factory=dict)
     """Budget -> the decisions about it, in order."""
     has_journal: bool = False
     at_rest: bool = False
-    """True if no search writes while the records and the journal are read, so that both must agree.
-    """
+    """True if no search writes while the records and the journal are read; the two must then
+    agree."""
     _ended: dict[str, TrialRecord] = field(init=False)
     """The last end of each trial, by name."""
 
@@ -131,7 +133,7 @@ class Past:
 
     @property
     def began(self) -> float | None:
-        """Unix time at which the first trial began; None if none has ended."""
+        """Unix time at which the first trial started; None if no trial has ended."""
         return min((record.started for record in self.attempts), default=None)
 
     @property
@@ -145,8 +147,8 @@ class Past:
         return [record for record in self.latest if record.spec.trial not in self.running.records]
 
     def unfinished(self, budgets: Iterable[int]) -> frozenset[int]:
-        """Returns the budgets whose search has not ended; none if there are records without a
-        journal, which are taken as complete."""
+        """Returns the budgets whose search has not ended; none if there are records but no journal,
+        which means a complete search."""
         if self.attempts and not self.has_journal:
             return frozenset()
         live = {record.spec.budget for record in self.running.records.values()}
@@ -185,7 +187,8 @@ class Past:
                 self.confirmations.pop(budget, None)  # as more trials will finish
 
     def _check_ends(self, line: dict[str, Any]) -> None:
-        """Refuses a line of the journal if the records lack ends that were written before it."""
+        """Raises if the records lack ends of trials that were written before a line of the
+        journal."""
         match line:
             case {"event": "started" | "resumed", "trial": trial}:
                 lacking = [trial] if trial in self.running.records else []
@@ -202,7 +205,7 @@ class Past:
             raise ValueError(f"`records.jsonl` lacks an earlier end of {lacking[0]}")
 
     def _has_come(self, budget: int, trial: str) -> bool:
-        """True if the result of the trial's last job is known."""
+        """True if the result of the trial's last job was reported."""
         assigned = (d for d in reversed(self.decisions.get(budget, ())) if isinstance(d, Assigned))
         job = next(assigned.job for assigned in assigned if assigned.job.trial == trial)
         known = (self.running.records.get(trial), self._ended.get(trial))
@@ -210,10 +213,10 @@ class Past:
 
 
 def read_past(folder: RunFolder, check: Check = lambda record: record) -> Past:
-    """Reads the records and the journal, whose torn last lines are truncated first.
+    """Reads the records and the journal; a torn last line of either file is cut off first.
 
-    Each line was on the disk before the next was written to either file. So if one file was cut
-    shorter than a kill or a power cut leaves it, the other file shows it.
+    Each line was on the disk before the next was written to either file. So if a file has lost more
+    than a kill or a power cut can take, the other file shows that.
 
     Raises:
         DamagedFileError: at a line that can't be read, that `check` refuses, or that was written
@@ -230,7 +233,7 @@ def read_past(folder: RunFolder, check: Check = lambda record: record) -> Past:
 
 
 def _check_starts(folder: RunFolder, past: Past) -> None:
-    """Refuses the first end of a trial whose start the journal lacks."""
+    """Raises if a trial has an end but the journal lacks its start."""
     trials = [record.spec.trial for record in past.attempts]
     starts = Counter(trials)
     for trial in starts:
@@ -243,7 +246,7 @@ def _check_starts(folder: RunFolder, past: Past) -> None:
 
 
 def _check_assigned(folder: RunFolder, past: Past) -> None:
-    """Refuses trials of a search under way that were not assigned in virtual time."""
+    """Raises if a search under way has trials that were not assigned in virtual time."""
     decided = itertools.chain.from_iterable(past.decisions.values())
     assigned = {decision.job.trial for decision in decided if isinstance(decision, Assigned)}
     for record in (*past.attempts, *past.running.records.values()):

@@ -1,4 +1,4 @@
-"""The one list of next trainings of a budget: the search runs them, and programs can read them."""
+"""The next trials of a budget in one list: the search runs them, and programs can read them."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -18,11 +18,11 @@ from fathom.search.scheduling.telling import doubt_left, doubt_of
 from fathom.search.scheduling.trained_depths import Choice, TrainedDepths, TrainingLimits
 
 MANY = 10**6
-"""Depths and seeds that limit no search."""
+"""A number of depths and seeds that is no limit in practice."""
 WITHOUT_HELP = (
     *(v.NothingShallower, v.Confounded, v.FewRuns, v.UnknownSettings, v.RatioHidesDepth),
 )
-"""Causes of a verdict that no training of the same question changes."""
+"""Causes of a verdict that no further trial can change, as long as the question stays the same."""
 
 SCALED = "shows at which learning rate or weight decay a depth is best"
 BEYOND = "shows whether the best depth lies beyond {}"
@@ -34,27 +34,27 @@ AGAIN = "narrows the interval"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingCosts:
-    """Tokens, FLOPs and seconds of a training; unknown ones are None."""
+    """Tokens, FLOPs and seconds of one trial; an unknown cost is None."""
 
     tokens: int | None
     flops: float | None
-    """Exact for a study; for a table, six for each parameter and token."""
+    """FLOPs: exact for a study; for a table, six for each parameter and token."""
     seconds: float | None
-    """Median seconds of finished trainings of the nearest depth; without these, the seconds that
-    all trainings spend."""
+    """Median seconds of finished trials of the nearest depth; without such trials, the seconds that
+    every trial spends."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A training that comes next, what it is expected to bring, and what it costs."""
+    """A trial to run next, with its expected gain and its costs."""
 
     training: Choice
     trained: TrainedDepths
-    """The trainings to which this one is added."""
+    """The trained depths to which this trial would be added."""
 
     @property
     def brings(self) -> str:
-        """Expected gain, as a sentence without a full stop."""
+        """Expected gain as a clause, such as `narrows the interval`."""
         depth, known = self.training.shape.depth, self.trained.losses
         if self._is_scaled:
             return SCALED
@@ -68,9 +68,9 @@ class Offer:
 
     @property
     def doubt_left(self) -> float | None:
-        """Share of the variance in doubt that is expected to be left after this training; None
-        without a curve, outside its range of depths, at another rate or decay, and where the size
-        is in doubt as well."""
+        """Share of the doubt's variance that is expected to remain after this trial. None without a
+        curve, for a depth outside its range, for another rate or decay, and if the size is in doubt
+        as well."""
         (optimum, posterior), choice = self.trained.answer, self.training
         if posterior is None or choice.shape.depth not in posterior.depths or self._is_scaled:
             return None
@@ -80,7 +80,7 @@ class Offer:
         return doubt_left(posterior, doubt_of(posterior, optimum), choice.shape.depth)
 
     def costs(self, optimum: Optimum) -> TrainingCosts:
-        """The costs of this training at the spend of the answer for which it is offered."""
+        """The costs of this trial, if it spends as much as the trials behind the answer."""
         shape, spend = self.training.shape, optimum.spend
         tokens = _tokens(shape, optimum, self.trained.records)
         if type(shape) is not Shape or spend.coin is Coin.FLOPS:  # a table's knows its size alone
@@ -99,7 +99,7 @@ class Offer:
 
 
 def _tokens(shape: Shape, optimum: Optimum, records: Sequence[TrialRecord]) -> int | None:
-    """Tokens of a training of a shape; None where it spends seconds and was never timed."""
+    """Tokens of a trial of a shape; None if trials spend seconds and the shape was never timed."""
     spend = optimum.spend
     if spend.coin not in OTHER_COINS:
         return optimum.tokens
@@ -110,7 +110,7 @@ def _tokens(shape: Shape, optimum: Optimum, records: Sequence[TrialRecord]) -> i
 
 
 def _seconds(shape: Shape, optimum: Optimum, records: Sequence[TrialRecord]) -> float | None:
-    """Seconds of a training of a shape, as in `TrainingCosts`."""
+    """Seconds of a trial of a shape, by the rule in `TrainingCosts.seconds`."""
     took = defaultdict(list)
     for record in records:
         if record.loss is not None:
@@ -126,11 +126,11 @@ def offers(
     records: Sequence[TrialRecord], limits: TrainingLimits, *,
     decided: Sequence[Choice] = (), noise: float | None = None,
 ) -> tuple[Offer, ...]:  # fmt: skip
-    """The next trainings of a budget that are worth their cost and within the limits; empty once
-    there are none. `records` are the trials of the budget so far.
+    """The next trials of a budget, as long as they are worth their cost and within the limits;
+    empty once none are. `records` are the trials of the budget so far.
 
-    Trainings `decided` before come first: no other follows before all of these have ended. `noise`
-    between seeds, nats, is measured unless it is stated.
+    Trials `decided` earlier come first, and no others are offered before all of these have ended.
+    `noise` between seeds, nats, is measured unless it is stated.
     """
     trained = TrainedDepths(in_order_of_names(records), limits, noise)
     left = tuple(choice for choice in decided if choice not in trained.spent)
@@ -138,21 +138,21 @@ def offers(
 
 
 def _next(trained: TrainedDepths) -> tuple[Choice, ...]:
-    """The next batch of trainings, by the rule of the budget."""
+    """The next batch of trials, by the rule for the kind of budget."""
     if trained.frees_size:
         return size_confirmations(trained.records, trained.limits, trained.noise)
     return (ladder_confirmations if trained.limits.ladder else next_confirmations)(trained)
 
 
 def may_gain(optimum: Optimum) -> bool:
-    """True if a training of the same question may settle an answer that is open."""
+    """True if more trials of the same question may settle an answer that is not settled yet."""
     verdict = optimum.verdict
     hopeless = isinstance(verdict.cause, WITHOUT_HELP) or isinstance(verdict.remedy, v.NoRemedy)
     return bool(optimum.depths) and not optimum.kind.settled and not hopeless
 
 
 def asked_depths(optimum: Optimum) -> tuple[int, ...]:
-    """The depths that a verdict asks for, the most useful first."""
+    """The depths whose training a verdict asks for, the most useful first."""
     match optimum.verdict:
         case v.Verdict(remedy=v.TheseDepths(depths)):
             return depths

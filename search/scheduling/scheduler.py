@@ -1,10 +1,10 @@
-"""The scheduler of a search: the next trial, and the decision on every report.
+"""The scheduler of a search, which chooses the next trial and decides on every report.
 
-It needs no Ray: `cluster/tune.py` asks it and reports to it, and so can a simulation. Reports of
-workers are stored as they come, and taken in the order of virtual time, in which everything is
-decided (`study/planning/virtual_time.py`). Every decision is written down before it takes effect
-(`state/journal.jsonl` for decisions and trials under way, `records.jsonl` for ended ones), so that
-a new scheduler on the folder of a killed run continues it.
+It needs no Ray: `cluster/tune.py` asks it and reports to it, and a simulation can do the same.
+Reports of workers are stored as they come, and used in the order of virtual time, in which all
+decisions are made (`study/planning/virtual_time.py`). Every decision is written down before it
+takes effect (`state/journal.jsonl` for decisions and trials under way, `records.jsonl` for ended
+ones), so that a new scheduler on the folder of a killed run continues it.
 """
 
 import time
@@ -73,7 +73,7 @@ class Scheduler:
     ) -> None:
         """Continues the search in `folder` from its `past`.
 
-        Optuna's studies are marked with the study's `fingerprint`.
+        The `fingerprint` of the study is an attribute of Optuna's studies.
         """
         self.config, self.folder, self.listeners = config, folder, list(listeners)
         self.live: dict[str, TrialRecord] = {}
@@ -97,10 +97,11 @@ class Scheduler:
         return all(search.done for search in self.budgets.values())
 
     def next_trial(self) -> TrialSpec | None:
-        """The next trial for a worker, or None when all that could start waits for running ones.
+        """The next trial for a worker; None if everything that could start waits for running
+        trials.
 
         It is the first trial, in virtual time, of the least advanced budget, so that no budget is
-        left for the end, when a cluster would stand idle.
+        left over for the end, when most of a cluster would be idle.
         """
         for search in self.budgets.values():
             if search.is_stale:
@@ -114,11 +115,10 @@ class Scheduler:
         return search.specs[job.trial]
 
     def report(self, trial: str, report: Report) -> bool:
-        """Records a report and what follows from it; returns True if the trial continues.
+        """Records a report and the decisions that follow; returns True if the trial continues.
 
-        Otherwise the trial has ended with the report's outcome, or is paused at the rung to which
-        its job goes. A trial that was resumed from its checkpoint may come to an earlier rung
-        again.
+        Otherwise the trial has ended with the report's outcome, or is paused at the rung that its
+        job was to reach. A trial resumed from its checkpoint may report an earlier rung again.
         """
         search = self.budgets[self.live[trial].spec.budget]
         search.is_stale = True
@@ -157,8 +157,8 @@ class Scheduler:
         self._notify(record)
 
     def restart(self, trial: str) -> None:
-        """Records that a trial's worker is gone; another continues it from its last checkpoint, in
-        its place in virtual time."""
+        """Records that a trial has lost its worker; another worker continues it from its last
+        checkpoint, at the same place in virtual time."""
         search = self.budgets[self.live[trial].spec.budget]
         search.running.discard(trial)
         search.is_stale = True
@@ -170,7 +170,8 @@ class Scheduler:
             self._write_study(search, answer_attributes(optimum, search.ended))
 
     def _write_study(self, search: BudgetState, answer: Mapping[str, object] | None = None) -> None:
-        """Writes the ended and paused trials into Optuna's study."""
+        """Writes the ended and paused trials into Optuna's study, with the answer if there is
+        one."""
         budget, path = search.budget, self.folder.path.resolve()
         about = {"run_folder": str(path), "budget": budget.params, "count": self.config.count}
         spend = budget.spend if budget.spend.coin.timed else Spend(budget.tokens)
@@ -199,8 +200,8 @@ class Scheduler:
         )
 
     def _advance(self, search: BudgetState) -> None:
-        """Takes the results of a budget that have come, one by one in the order of virtual time,
-        and decides after each on its consequences."""
+        """Takes the reported results of a budget one by one, in the order of virtual time, and
+        makes the decisions that follow from each."""
         while True:
             while decided := self._next_decision(search):
                 self._decide(search, decided)
@@ -210,8 +211,8 @@ class Scheduler:
             self._decide(search, Taken(job.trial))
 
     def _next_decision(self, search: BudgetState) -> Decided | None:
-        """The next decision: of virtual time while the budget is explored, then of the confirming
-        stage; None if nothing is to be decided before another result is taken."""
+        """The next decision: of virtual time while the budget is explored, later of the confirming
+        stage; None if another result must be taken first."""
         schedule = search.schedule
         match None if search.explored else schedule.decision(search):
             case Promotion(trial):
@@ -228,7 +229,7 @@ class Scheduler:
         return ConfirmingBatch(self._planned_confirmations(search))
 
     def _confirmation(self, search: BudgetState, choice: Choice) -> Assigned:
-        """The job of a trial of the batch, which trains to the end."""
+        """The job of a trial of the confirming batch, which trains to the end."""
         if paused := paused_trial(search.results.values(), choice):
             return Assigned(search.schedule.job(paused.spec.trial, to=search.schedule.horizon))
         return self._new(search, choice)
@@ -239,14 +240,14 @@ class Scheduler:
         return Assigned(search.schedule.job(self._spec(search, choice).trial, to=to), choice)
 
     def _decide(self, search: BudgetState, decided: Decided) -> None:
-        """Journals a decision, before it takes effect."""
+        """Writes a decision to the journal, then lets it take effect."""
         append_line(self.folder.journal, decided_line(search.budget.params, decided))
         self._apply(search, decided)
         if search.settled:
             self._write_study(search)
 
     def _apply(self, search: BudgetState, decided: Decided) -> None:
-        """Changes the state of a budget as a decision says."""
+        """Changes the state of a budget according to a decision."""
         match decided:
             case Assigned(job, choice):
                 search.assign(job, self._spec(search, choice) if choice else None)
@@ -260,7 +261,7 @@ class Scheduler:
                 search.reopen()
 
     def _spec(self, search: BudgetState, choice: Choice) -> TrialSpec:
-        """The next new trial of a budget."""
+        """The description of a budget's next new trial."""
         config, stage = self.config, Stage.CONFIRM if search.explored else Stage.EXPLORE
         name = f"{search.budget.label}-{stage}-{search.started_in[stage]:03d}"
         luck = derive_seed(config.seed, "always_finish", name) / 2**31
@@ -286,7 +287,7 @@ class Scheduler:
         return tuple(offer.training for offer in offers(search.ended, limits))
 
     def _begin(self, search: BudgetState, spec: TrialSpec) -> None:
-        """Records that a trial has a worker."""
+        """Records that a trial has been given to a worker."""
         search.running.add(spec.trial)
         search.is_stale = True
         known = search.record_of(spec.trial)

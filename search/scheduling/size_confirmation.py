@@ -1,5 +1,5 @@
-"""The confirming stage of a budget whose size is free: trainings to the end, chosen to tell most
-about the best size or the best depth, until both are settled."""
+"""The confirming stage of a budget whose size is free: trials that run to the end, chosen to tell
+most about the best size or the best depth, until both are settled."""
 
 from collections.abc import Iterator, Sequence
 
@@ -25,7 +25,7 @@ from fathom.search.study.keys.free_size import FEWEST_WHOLE
 Array = NDArray[np.float64]
 
 DRAWS = 1000
-"""Draws of the surface."""
+"""Number of draws of the loss surface."""
 
 
 def size_confirmations(
@@ -54,7 +54,7 @@ def size_confirmations(
 
 
 class _Chooser:
-    """The trainings that the surface of a budget asks for."""
+    """Chooses the trials that the loss surface of a budget asks for."""
 
     def __init__(
         self, records: Sequence[TrialRecord], limits: TrainingLimits, surface: SizeSurface
@@ -74,12 +74,13 @@ class _Chooser:
 
     @property
     def best_finished(self) -> int:
-        """The cell with a finished shape that is expected to cost least."""
+        """The cell of size and depth, among those with a finished shape, that is expected to cost
+        least."""
         return min(self._finished, key=lambda cell: self._expected[cell])
 
     def most_promising(self, *, spread: bool) -> Iterator[Choice]:
-        """Yields the paused trials by the expected loss of their cell, then shapes of new cells;
-        cells of new depths and sizes come first, if finished ones are to be `spread`."""
+        """Yields trials of cells without a finished shape: paused ones first, then new ones, each
+        by expected loss; with `spread`, cells of new depths and sizes come before all others."""
         surface, done = self._surface, list(self._finished)
         for_curve = spread * (
             np.isin(surface.depths, surface.depths[done]).astype(int)
@@ -92,8 +93,8 @@ class _Chooser:
         yield from (self._first(cell) for cell in by_cost if cell not in self._finished)
 
     def telling(self, tuned: JointAnswer, number: int) -> list[Choice]:
-        """The trainings that most reduce the doubt about size and depth; none if both are settled
-        or no training tells much."""
+        """The trials that most reduce the doubt about size and depth; none if both are settled or
+        if no trial tells much."""
         surface = tuned.surface
         doubts = [
             np.log(profile.posterior.lowest)
@@ -112,13 +113,14 @@ class _Chooser:
         return [self._next(cells[at]) for at in order if worth[at] >= WORTH]
 
     def answer(self) -> tuple[Choice, ...]:
-        """The shape that is expected to cost least, where all finished ones cost more."""
+        """The shape that is expected to cost least, as a trial, if all finished shapes cost
+        more."""
         best = min(self._shapes, key=lambda cell: self._expected[cell])
         gain = self._expected[self.best_finished] - self._expected[best]
         return () if gain <= NEXT_TO_NOTHING else (self._first(best),)
 
     def repeat(self, cell: int) -> Choice:
-        """The next seed of a trained shape."""
+        """A trial of a trained shape with its next seed."""
         shape = self._finished[cell]
         seeds = [r.spec.seed for r in self._records if r.spec.shape == shape]
         return Choice(shape, max(self._limits.first_seed - 1, *seeds) + 1)
@@ -132,14 +134,14 @@ class _Chooser:
         return Choice(self._shapes[cell], self._limits.first_seed)
 
     def _seeds(self, cell: int) -> int:
-        """Number of finished trainings of a cell's shape."""
+        """Number of finished trials of a cell's shape."""
         shape = self._finished.get(cell)
         return sum(r.spec.shape == shape for r in self._records if r.loss is not None)
 
 
 def _worth(losses: Array, doubt: Array, noise: float, known: NDArray[np.int64]) -> Array:
-    """Expected share of the variance of `doubt` (draws,) that training each cell removes (cells,),
-    by the covariance of its `losses` (draws, cells) with the doubt."""
+    """For each cell, the share of the variance of `doubt` (draws,) that a trial of it is expected
+    to remove, (cells,); from the covariance of `losses` (draws, cells) with the doubt."""
     off, doubt = losses - losses.mean(axis=0), doubt - doubt.mean()
     shared = (off * doubt[:, None]).mean(axis=0)
     variance = (off**2).mean(axis=0) + noise**2 * (1 + known)

@@ -1,4 +1,4 @@
-"""The limits that a study sets to the trainings of a budget."""
+"""The limits that a study sets for the trials of a budget."""
 
 from fathom.models.shape import Shape
 from fathom.search.scheduling.trained_depths import TrainingLimits

@@ -1,4 +1,4 @@
-"""The next trainings of a budget: those from which its answer is expected to gain most."""
+"""The next trials of a budget: those from which its answer is expected to gain most."""
 
 from collections.abc import Sequence
 from math import log, sqrt
@@ -12,32 +12,32 @@ from fathom.search.analysis.curve.posterior import FEWEST, Posterior, find_poste
 from fathom.search.analysis.curve_families import Array
 
 WORTH = 0.05
-"""Share by which a training must be expected to reduce the doubt."""
+"""Share of the doubt's variance that a trial must be expected to remove."""
 LIKELY = 0.05
-"""Probability, by the other depths alone, above which a depth may be the best."""
+"""A depth may be the best if the other depths alone give that more than this probability."""
 UNUSUAL = 0.025
-"""A training may have stalled if the other depths alone make its loss, or a higher one, less
-probable than this."""
+"""A trial may have stalled if the other depths alone give its loss, or a higher one, less than this
+probability."""
 NEAR = 0.03
-"""Nats above the best within which a depth that misfits leaves the best one in doubt."""
+"""Nats above the best loss within which a depth off the curve leaves the best depth in doubt."""
 NARROW = 0.24
-"""Width of an interval, in ln depth, below which nothing more is trained: about a quarter of the
+"""Width of an interval, in ln depth, below which no more trials follow: about a quarter of the
 depth itself."""
 DRAWS_WITHOUT = 500
-"""Draws of the losses that the other depths alone allow."""
+"""Number of draws of a depth's loss from a curve through the other depths alone."""
 OUTCOMES = 9
-"""Number of possible results of a training that are looked at: evenly spread quantiles of its loss.
-"""
+"""Number of possible results of a trial that are considered: evenly spread quantiles of its
+loss."""
 
 
 def most_telling(
     posterior: Posterior, doubt: Array, candidates: Sequence[int], number: int
 ) -> list[int]:
-    """At most `number` of the candidate depths, whose trainings reduce the doubt most; each is
-    expected to reduce it by the share `WORTH` or more.
+    """At most `number` of the candidate depths: those whose trials reduce the doubt most, each by
+    at least the share `WORTH` as expected.
 
-    `doubt` is the value, (draws,), whose variance is to be reduced. All trainings are chosen from
-    the same posterior; each choice takes the results of the earlier choices as known.
+    `doubt` is the value, (draws,), whose variance is to be reduced. All are chosen from the same
+    posterior; each choice treats the results of the earlier ones as known.
     """
     weights = np.full((1, len(doubt)), 1 / len(doubt))
     chosen: list[int] = []
@@ -58,15 +58,15 @@ def most_telling(
 
 
 def is_wide(optimum: Located) -> bool:
-    """True if the interval leaves several depths that are far apart."""
+    """True if the interval still has several depths that are far apart."""
     low, high = optimum.curve_minimum_interval
     return optimum.interval[0] != optimum.interval[1] and log(high / low) > NARROW
 
 
 def doubt_of(posterior: Posterior, optimum: Located) -> Array:
-    """The quantity in doubt about an answer, (draws,): ln of the best depth or, where the interval
-    is narrow, the excess of the loss of the cheapest depth over the lowest loss of the draw, nats.
-    """
+    """The quantity in doubt about an answer, (draws,): ln of the best depth or, if the interval is
+    narrow, the nats by which the depth of least expected loss exceeds the lowest loss of the
+    draw."""
     if is_wide(optimum):
         spread: Array = np.log(posterior.lowest)
         return spread
@@ -75,8 +75,8 @@ def doubt_of(posterior: Posterior, optimum: Located) -> Array:
 
 
 def doubt_left(posterior: Posterior, doubt: Array, depth: int) -> float:
-    """Share of the variance of the doubt, (draws,), that is expected to be left after a training of
-    a depth of the posterior's range."""
+    """Share of the doubt's variance that is expected to remain after a trial of a depth in the
+    posterior's range; `doubt` has one value per draw, (draws,)."""
     weights = np.full((1, len(doubt)), 1 / len(doubt))
     before = _variance(weights, doubt)
     if before <= 0:
@@ -85,7 +85,7 @@ def doubt_left(posterior: Posterior, doubt: Array, depth: int) -> float:
 
 
 def may_have_stalled(posterior: Posterior, depth: int, *, settled: bool) -> bool:
-    """True if the loss of a trained depth is unusually high, given the other depths, and it
+    """True if the loss of a trained depth is unusually high, given the other depths, and this
     matters: the depth lies near the best, or may be the best where the answer is `settled`."""
     points = posterior.points
     others = points.at(np.flatnonzero(points.depths != depth))
@@ -105,8 +105,8 @@ def may_have_stalled(posterior: Posterior, depth: int, *, settled: bool) -> bool
 
 
 def _outcomes(posterior: Posterior, depth: int, weights: Array) -> Array:
-    """The weights of the draws after each of `OUTCOMES` results of a training at a depth, from
-    each row of the given weights; (rows * outcomes, draws)."""
+    """The weights of the draws after each of `OUTCOMES` results of a trial at a depth, for each row
+    of the given weights; (rows * outcomes, draws)."""
     losses, error = posterior.losses[:, posterior.at(depth)], _error(posterior, depth)
     order = np.argsort(losses, kind="stable")
     shares = (np.arange(OUTCOMES) + 0.5) / OUTCOMES
@@ -122,7 +122,7 @@ def _outcomes(posterior: Posterior, depth: int, weights: Array) -> Array:
 
 
 def _error(posterior: Posterior, depth: int) -> float:
-    """Standard error, nats, with which one more training measures the loss of a depth.
+    """Standard error, in nats, of the loss of a depth as one more trial measures it.
 
     A further seed of a trained shape makes only the mean over its seeds more precise: it does not
     show how the shape differs from other shapes of its depth.
@@ -141,6 +141,6 @@ def _error(posterior: Posterior, depth: int) -> float:
 
 
 def _variance(weights: Array, values: Array) -> float:
-    """The mean over the rows of the weighted variance of the values."""
+    """The weighted variance of the values, as a mean over the rows of weights."""
     means = weights @ values
     return float((weights @ values**2 - means**2).mean())

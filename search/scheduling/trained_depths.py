@@ -1,4 +1,5 @@
-"""The depths of a budget that were trained to the end, and the trainings that are worth it next."""
+"""The depths of a budget that were trained to the end, and the next trials that are worth their
+cost."""
 
 import math
 import statistics
@@ -40,31 +41,31 @@ from fathom.search.study.keys.groups import ConfirmConfig
 from fathom.search.study.planning.space.near_shapes import comparable_shape
 
 SAME_RATIO = 0.25
-"""Difference of ln feed-forward ratios that is not worth another training."""
+"""Difference of ln feed-forward ratios that is too small to be worth another trial."""
 WORSE = 3
-"""Standard errors behind the best depth above which a depth gets no more trainings."""
+"""Standard errors by which a depth must be worse than the best to get no more trials."""
 STEP = 2
-"""Depths about this factor apart enclose the best one. With a smaller factor their losses differ by
-less than seeds do; with a larger one no curve holds between them."""
+"""Depths within about this factor of the best one enclose it. With a smaller factor losses would
+differ by less than seeds do; with a larger one no curve would hold between the depths."""
 SPACING = 1.2
-"""A depth that encloses the best one is at least this factor beyond the trained ones."""
+"""Least factor between a depth that is to enclose the best one and the trained depths."""
 REPEATS = 1
-"""Repeats that are trained before anything else, so that the noise between seeds is measured."""
+"""Number of repeats that are trained before anything else, to measure the noise between seeds."""
 NEXT_TO_NOTHING = 0.002
-"""Where the interval is broad and flat, nothing more is trained once the answer is expected to cost
-at most so many nats against the best depth."""
+"""Nats that the answer may be expected to cost against the best depth if the interval is broad and
+flat; nothing more is trained below this."""
 OTHER_RATES = 1.5
-"""Factor between the best rates, or decays, of the outermost depths above which those between
+"""Factor between the best rates, or decays, of the outermost depths above which the depths between
 are bracketed as well."""
 FRESH_SEEDS_FROM = 1000
-"""First seed of confirming trials; exploring ones have lower seeds, so that no shape is confirmed
+"""First seed of confirming trials. Exploring trials have lower seeds, so that no shape is confirmed
 by the run for which it was chosen."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A trial to run, or to resume where it was paused: shape, number of the seed, multiples of the
-    learning rate and the weight decay."""
+    """A trial to start, or to resume if it was paused: its shape, the number of its seed, and
+    multiples of the learning rate and the weight decay."""
 
     shape: Shape
     seed: int
@@ -74,23 +75,23 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class TrainingLimits:
-    """Limits on the trainings for the answer of a budget."""
+    """Limits on the trials for the answer of a budget."""
 
     confirm: ConfirmConfig
     shapes: tuple[Shape, ...]
     plain_rates: bool = False
-    """True if no learning rate is known to carry over, so that every depth in question is
+    """True if learning rates may not carry over between depths, so that every depth in question is
     bracketed."""
     ladder: bool = False
-    """True if every seed of the best shapes is trained once, whatever the results."""
+    """True if the best shapes are trained once with every seed, whatever the results."""
     first_seed: int = FRESH_SEEDS_FROM
-    """Seed of the first training of a shape that has none."""
+    """Seed of the first trial of a shape that has none."""
     asked: tuple[int, ...] = ()
-    """Depths that are trained where nothing else is worth it."""
+    """Depths that are trained once nothing else is worth it."""
 
 
 class TrainedDepths:
-    """The depths of a budget that were trained to the end, and the choice of the next trainings.
+    """The depths of a budget that were trained to the end, and the choice of the next trials.
 
     `noise` between seeds, nats, is measured unless it is stated.
     """
@@ -106,7 +107,7 @@ class TrainedDepths:
         self.losses = {estimate.depth: estimate.loss for estimate in self.estimates.depths}
         """Loss of each depth that was trained to the end, nats."""
         self.spent = {choice_of(r) for r in records if r.outcome is not Outcome.STOPPED}
-        """What was trained, or tried in vain."""
+        """Choices that were trained, or tried without success."""
         self._stalls = find_stalls(records)
         self._tried = {record.spec.shape.depth for record in records}
         self._possible = possible_depths(self.estimates.depths, WORSE)
@@ -123,16 +124,16 @@ class TrainedDepths:
 
     @cached_property
     def answer(self) -> tuple[Optimum, Posterior | None]:
-        """The answer so far, and the posterior from which it is read."""
+        """The answer so far, and the posterior that it is read from."""
         return find_with_posterior(self.records, seed=0, noise=self.noise)
 
     def beyond(self) -> tuple[Choice, ...]:
-        """A depth to train next, beyond an end of the trained depths; empty if these enclose the
+        """A trial of a depth beyond an end of the trained depths; empty if these enclose the
         optimum.
 
-        An end of the trained depths encloses it if that depth is certainly worse than the best, if
-        a depth not far beyond it is, or if no shape lies beyond it. An end at which no trial
-        finished counts as enclosing: what is deeper than a diverging model diverges too.
+        An end of the trained depths encloses the optimum if the depth there is certainly worse than
+        the best, if a depth not far beyond is, or if no shape lies beyond. An end at which no trial
+        finished counts as enclosing: models deeper than a diverging one diverge too.
         """
         forecast = self._forecast.depths
         worse = {estimate.depth for estimate in forecast} - possible_depths(forecast, WORSE)
@@ -151,10 +152,11 @@ class TrainedDepths:
         return ()
 
     def rates(self) -> tuple[Choice, ...]:
-        """The other learning rates and weight decays that depths in question are to be trained at.
+        """Trials of the depths in question at other learning rates and weight decays.
 
-        At first for the shallowest and the deepest of them; for those between as well if the best
-        rates of these two clearly differ, or the study does not transfer rates over depths.
+        At first there are trials for the shallowest and the deepest of these depths; for those
+        between as well if the best rates of the two clearly differ, or the study does not transfer
+        rates over depths.
         """
         rates = self._bracketed(Factor.RATE, self._confirm.rates, every=self.limits.plain_rates)
         return rates + self._bracketed(Factor.DECAY, self._confirm.decays)
@@ -162,7 +164,8 @@ class TrainedDepths:
     def _bracketed(
         self, factor: Factor, multiples: Sequence[float], *, every: bool = False
     ) -> tuple[Choice, ...]:
-        """The trials at other `multiples` of a factor that have not started."""
+        """The trials at other `multiples` of a factor (learning rate or weight decay) that have not
+        started."""
         depths = sorted(self.losses)
         low, high = depths.index(min(self._possible)), depths.index(max(self._possible))
         inside = depths[max(0, low - 1) : high + 2]
@@ -181,7 +184,7 @@ class TrainedDepths:
         )
 
     def _best_differ(self, ended: Sequence[Bracket]) -> bool:
-        """True if the outermost brackets have different best multiples, and the gain exceeds the
+        """True if the outermost brackets have different best multiples, by a gain above the
         noise."""
         if len(ended) < 2:
             return False
@@ -199,7 +202,8 @@ class TrainedDepths:
         return tuple(self._repeat(depth) for depth in fresh[: max(0, missing)])
 
     def better_ratio(self) -> tuple[Choice, ...]:
-        """The best depth at a feed-forward ratio that the trials show to be better, once."""
+        """A trial of the best depth at a feed-forward ratio that is better according to the trials;
+        only once."""
         ratio = self._forecast.best_ratio
         depth = self.answer[0].expected_depth
         if depth is None or abs(math.log(ratio / self._ratio)) < SAME_RATIO:
@@ -210,9 +214,9 @@ class TrainedDepths:
         return (Choice(shape, self.limits.first_seed, 1.0),)
 
     def telling(self) -> tuple[Choice, ...]:
-        """The trainings that tell most about the best depth; once it is identified, the untrained
-        depth of its interval that is expected to cost least. Where none is expected to tell much,
-        but the answer is insufficient: another seed of the depths in question."""
+        """The trials that tell most about the best depth. Once that is identified: the untrained
+        depth of its interval that is expected to cost least. If none is expected to tell much, but
+        the answer is insufficient: another seed of the depths in question."""
         optimum, posterior = self.answer
         if posterior is None or not isinstance(optimum, Located):
             return ()
@@ -235,8 +239,8 @@ class TrainedDepths:
         return tuple(self._repeat(d) if d in self.losses else self._new(d) for d in depths)
 
     def asked(self) -> tuple[Choice, ...]:
-        """The depth that is expected to cost least and those that the limits ask for, if they did
-        not finish and may still be trained."""
+        """The depth that is expected to cost least, and those that the limits ask for, as far as
+        they have not finished and may still be trained."""
         depth = self.answer[0].expected_depth
         asked = [depth] if depth and self._room() else []
         choices = {depth: self._new(depth) for depth in (*asked, *self.limits.asked)}
@@ -248,8 +252,8 @@ class TrainedDepths:
         )
 
     def _untrained(self, posterior: Posterior, optimum: Located) -> list[int]:
-        """The depths in and about the interval that have no training, and whose shape of the usual
-        ratio may still get one."""
+        """The untrained depths in and about the interval whose shape of the usual ratio may still
+        be trained."""
         low, high = optimum.interval
         depths = {shape.depth for shape in self._shapes if shape.depth in posterior.depths}
         choices = [self._new(d) for d in depths if low / STEP <= d <= high * STEP]
@@ -258,14 +262,14 @@ class TrainedDepths:
         return sorted(new.intersection(posterior.depths.tolist()).difference(self.losses))
 
     def _asked_for(self, optimum: Located, new: Sequence[int]) -> list[int]:
-        """The `new` depth that the verdict asks for first."""
+        """The first of the depths that the verdict asks for, if it is among the `new` depths."""
         remedy = optimum.verdict.remedy
         asked = remedy.depths if isinstance(remedy, TheseDepths) else ()
         return [depth for depth in asked if depth in new][:1]
 
     def _least_repeated(self, optimum: Located, again: Sequence[int]) -> list[int]:
-        """The depth with the fewest trainings in and beside the interval, of those that may be
-        trained `again`; of several, the one with the lowest loss."""
+        """Of the depths in and beside the interval that may be trained `again`, the one with the
+        fewest trials; among equals, the one with the lowest loss."""
         low, high = optimum.interval
         below = max((depth for depth in self.losses if depth < low), default=low)
         above = min((depth for depth in self.losses if depth > high), default=high)
@@ -273,7 +277,8 @@ class TrainedDepths:
         return sorted(close, key=lambda d: (self._seeds(d), self.losses[d]))[:1]
 
     def unlucky(self) -> tuple[Choice, ...]:
-        """Another seed of a depth that is ruled out only by trainings that may have stalled."""
+        """Another seed of a depth, if the depth is ruled out only by trials that may have
+        stalled."""
         optimum, posterior = self.answer
         if posterior is None or not isinstance(optimum, Located):
             return ()
@@ -289,34 +294,34 @@ class TrainedDepths:
         return ()
 
     def _lowest(self, depth: int) -> float:
-        """The lowest loss of a training of a depth, nats."""
+        """The lowest loss of any trial of a depth, nats."""
         return min(r.loss for r in self._done if r.loss is not None and r.spec.shape.depth == depth)
 
     def _room(self) -> bool:
         return len(self.losses) < self._confirm.depths
 
     def _seeds(self, depth: int) -> int:
-        """Number of trainings of a depth at nearly the usual ratio. Those that stalled count only
-        beyond as many as the study has seeds, since no more of them are replaced."""
+        """Number of trials of a depth at nearly the usual ratio. Of stalled ones, up to as many as
+        the study has seeds are left out, since no more of them are replaced."""
         shape = self._first(depth).shape
         trained = sum(record.spec.shape == shape for record in self._done)
         return max(self._counting(depth), trained - self._confirm.seeds)
 
     def _counting(self, depth: int) -> int:
-        """Number of trainings of a depth at nearly the usual ratio that did not stall."""
+        """Number of trials of a depth, at nearly the usual ratio, that did not stall."""
         shape = self._first(depth).shape
         kept = (record for record in self._done if record.spec.trial not in self._stalls.left_out)
         return sum(record.spec.shape == shape for record in kept)
 
     def _first(self, depth: int) -> Choice:
-        """The first training of a depth at nearly the common ratio."""
+        """The first trial of a depth, at nearly the usual ratio."""
         # A table may have a depth at other rates alone.
         trained = [r for r in self._done if r.spec.shape.depth == depth] or self.records
         trained = [r for r in trained if r.spec.shape.depth == depth]
         return choice_of(min(trained, key=lambda record: record.spec.shape.off_ratio(self._ratio)))
 
     def _repeat(self, depth: int) -> Choice:
-        """The next seed of a trained depth."""
+        """A trial of a trained depth with its next seed."""
         shape = self._first(depth).shape
         specs = (record.spec for record in self.records)
         seeds = (spec.seed for spec in specs if spec.shape == shape and spec.scale == UNSCALED)
@@ -324,7 +329,7 @@ class TrainedDepths:
         return Choice(shape, last + 1)
 
     def _new(self, depth: float) -> Choice:
-        """A depth that was not trained to the end: its paused trial, or a new one."""
+        """A trial of a depth that was not trained to the end: its paused trial, or a new one."""
         shape = comparable_shape(self._shapes, depth=depth, ff_ratio=self._ratio)
         paused = [
             record
@@ -337,7 +342,7 @@ class TrainedDepths:
 
 
 def possible_depths(depths: Sequence[DepthEstimate], errors: float) -> set[int]:
-    """The depths that are less than so many standard errors worse than the best of them."""
+    """The depths that are worse than the best of them by less than `errors` standard errors."""
     best = min(depths, key=lambda estimate: estimate.loss, default=None)
     return {
         estimate.depth
@@ -349,9 +354,9 @@ def possible_depths(depths: Sequence[DepthEstimate], errors: float) -> set[int]:
 
 
 def is_settled(optimum: Located, posterior: Posterior) -> bool:
-    """True where no training is worth its cost: no depth is worse than others; on broad flat ground
-    the answer is expected to cost next to nothing; or the best depth is known closely and is
-    unlikely to cost more than others."""
+    """True if no trial is worth its cost, in one of three cases: no depth is worse than others; the
+    interval is broad and flat, and the answer is expected to cost next to nothing; or the best
+    depth is known closely and is unlikely to cost more than others."""
     cause = optimum.verdict.cause
     if isinstance(cause, FlatRange):
         return True
@@ -367,7 +372,7 @@ def choice_of(record: TrialRecord) -> Choice:
 
 
 def paused_trial(records: Iterable[TrialRecord], choice: Choice) -> TrialRecord | None:
-    """The paused trial that a choice resumes; None if the choice is a new trial."""
+    """The paused trial that a choice resumes; None if the choice is of a new trial."""
     known = next((record for record in records if choice_of(record) == choice), None)
     return known if known and known.outcome is Outcome.STOPPED else None
 

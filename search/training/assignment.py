@@ -1,4 +1,4 @@
-"""The assignment of a trial to a worker, and of a training outside a search."""
+"""The assignment of a trial to a worker, and the one for a training outside a search."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -15,7 +15,7 @@ class Assignment:
 
     config: StudyConfig
     budget: Budget
-    """The budget, with the steps of the trial's shape."""
+    """The budget, with its numbers of steps for the trial's shape."""
     spec: TrialSpec
     checkpoint: str
     """Path of the checkpoint file, the same on every node."""
@@ -26,16 +26,17 @@ class Assignment:
     excluded_nodes: tuple[str, ...] = ()
     """Ids of the nodes on which the trial may not run, since it has lost a worker there."""
     alone: bool = False
-    """True if the trial has a whole GPU where others share one, since the GPU failed under it."""
+    """True if the trial gets a whole GPU, although others share one, since a shared GPU failed
+    under it."""
     gpu_pipes: str = ""
-    """Folder of CUDA's MPS, by which the trial shares its GPU; empty where the trial does not need
-    it."""
+    """Folder of CUDA's MPS, through which the trial shares its GPU; empty if it needs no MPS."""
     working_folder: str = "."
-    """Folder in which the study's command is started: the one where the user started `fathom`."""
+    """Folder in which the study's command is started: the folder in which the user started
+    `fathom`."""
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        """Returns the assignment itself, which never changes: Tune would copy it for each trial
-        that it keeps."""
+        """Returns the assignment itself, since it never changes; otherwise Tune would copy it for
+        each trial that it keeps."""
         return self
 
     @property
@@ -67,6 +68,6 @@ def standalone_spec(
 def best_assignment(
     config: StudyConfig, budget: Budget, shape: Shape, *, checkpoint: str
 ) -> Assignment:
-    """The assignment to train a best shape, outside a search."""
+    """The assignment that trains a best shape outside a search."""
     spec = standalone_spec(f"{budget.label}-best", config, budget, shape)
     return Assignment(config, budget.of_shape(shape), spec, checkpoint)

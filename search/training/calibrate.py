@@ -38,12 +38,12 @@ from fathom.search.training.state import Training
 from fathom.search.training.trial import train_plan
 
 MEASURED_SECONDS, BLOCK_SECONDS = 0.7, 0.1
-"""Seconds of a measurement of training steps, which begins after three steps; and seconds of steps
-between two waits for the device, for which a training only waits before evaluations."""
+"""Seconds for which steps are timed, after three untimed steps; and seconds of steps after each of
+which the measurement waits for the device, whereas a training waits only before evaluations."""
 ENDLESS = 10**9
-"""Number of steps of a measured training, so large that it never ends."""
+"""Number of steps of a measured training, so large that it is never reached."""
 DEAREST_STEP_SECONDS = 0.5
-"""Longest training step that is measured, in estimated seconds; if a step of the budget's batch
+"""Longest training step that is measured, in estimated seconds; if a step with the budget's batch
 takes longer, a smaller batch is measured."""
 SIZES = {"cpu": ("10k", "100k", "1M"), "cuda": ("300k", "10M", "100M")}
 """Kind of device -> sizes of the models that are measured."""
@@ -51,7 +51,8 @@ CONTEXT, VOCABULARY = 128, 256
 
 
 def measure_speeds(resources: ResourcesConfig) -> dict[str, float]:
-    """Size of a model -> FLOPs per second with these resources; the speeds are kept as well."""
+    """Size of a model -> FLOPs per second in training it with these resources; also keeps these
+    speeds."""
     device = local_device(resources)
     objective = _random_text().to(device)
     found = {}
@@ -67,8 +68,8 @@ def measure_speeds(resources: ResourcesConfig) -> dict[str, float]:
 def measured_rate(
     config: StudyConfig, budget: Budget, shape: Shape, objective: Objective, device: torch.device
 ) -> Rate:
-    """FLOPs of a layer in a training step, and FLOPs per second of the training. Its steps are not
-    compiled; they are recorded if a trial's steps would be."""
+    """FLOPs of a layer in a training step, and FLOPs per second of training. The steps are not
+    compiled; they are recorded as a CUDA graph if a trial's steps would be."""
     threads = torch.get_num_threads()
     torch.set_num_threads(config.resources.threads)
     try:
@@ -93,8 +94,8 @@ def measured_step(
     config: StudyConfig, budget: Budget, shape: Shape, objective: Objective,
     device: torch.device, *, seconds: float,
 ) -> float:  # fmt: skip
-    """Mean seconds of a training step of a shape, as in a trial, next to other trials and the
-    search; measured for `seconds`."""
+    """Mean seconds of a training step of a shape under the conditions of a trial, with other trials
+    and the search running; measured for `seconds`."""
     use_deterministic(config.train.deterministic)
     use_one_attention(heads_differ=config.space.heads_differ)
     endless = replace(budget, steps=ENDLESS)
@@ -108,7 +109,7 @@ def measured_step(
 def _seconds_per_step(
     training: Training, objective: Objective, seconds: float, clock: Callable[[], float]
 ) -> float:
-    """Mean seconds per training step by a clock."""
+    """Mean seconds per training step, measured by `clock`."""
     prepare_steps(training, objective)
     advance(training, objective, goal=2)
     began = clock()
@@ -122,7 +123,8 @@ def _seconds_per_step(
 
 def _own_clock(device: torch.device) -> Callable[[], float]:
     """A clock of seconds that, as far as possible, does not count the time of other programs on the
-    device: on one CPU core this thread's own time, since this thread computes the whole step."""
+    device: on one CPU core it counts this thread's own time, since the thread computes the whole
+    step."""
     one_core = device.type == "cpu" and torch.get_num_threads() == 1
     return time.thread_time if one_core else time.perf_counter
 

@@ -1,4 +1,4 @@
-"""The device that a training was granted, its bfloat16 and its memory. Torch only."""
+"""The device that a training was granted, with its bfloat16 support and its memory. Torch only."""
 
 import os
 from dataclasses import replace
@@ -19,20 +19,20 @@ from fathom.search.training.ranks.data_parallel import Ranks
 from fathom.search.training.state import TrainPlan
 
 CPU_AS_GPU = "FATHOM_CPU_AS_GPU"
-"""Environment variable with which a granted GPU is a CPU, for tests of several GPUs on a machine
-without any."""
+"""Environment variable that makes a CPU stand in for a granted GPU, for tests of several GPUs on a
+machine without any."""
 CUBLAS_WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"
-"""Environment variable that sets cuBLAS's workspaces; workspaces of a fixed size give the same bits
-every time."""
+"""Environment variable that sets cuBLAS's workspaces; with workspaces of a fixed size, results have
+the same bits every time."""
 CPU = torch.device("cpu")
 
 
 class DeviceError(ValueError):
-    """The device that was granted can't be used as the study asks."""
+    """The granted device can't be used in the way that the study asks."""
 
 
 def granted_device(gpus: float) -> torch.device:
-    """The GPU if any share of one was granted, else the CPU, whatever GPUs can be seen.
+    """The GPU if any share of one was granted, otherwise the CPU, even if GPUs are visible.
 
     Raises:
         DeviceError: when PyTorch here can't use a GPU.
@@ -55,8 +55,8 @@ def local_device(resources: ResourcesConfig) -> torch.device:
 
 
 def keep_to_share(device: torch.device, resources: ResourcesConfig) -> None:
-    """Limits this process to its trial's share of a GPU's memory. A trial that needs more takes
-    smaller micro-batches, and other trials keep their shares."""
+    """Limits this process to its trial's share of a GPU's memory. A trial that needs more uses
+    smaller micro-batches instead of other trials' shares."""
     share = resources.gpus_of_trial(1)
     if device.type == "cuda" and share < 1:
         total = torch.cuda.get_device_properties(device).total_memory
@@ -64,11 +64,11 @@ def keep_to_share(device: torch.device, resources: ResourcesConfig) -> None:
 
 
 def use_deterministic(wanted: bool) -> None:
-    """Makes PyTorch use only kernels that give the same bits every time; any kernel unless
-    `wanted`.
+    """Makes PyTorch use only kernels that give the same bits every time, if `wanted`; otherwise any
+    kernel.
 
-    An operation without such a kernel raises an error. cuBLAS reads its variable at the first
-    product.
+    An operation without such a kernel raises an error. cuBLAS reads its environment variable at the
+    first matrix product.
     """
     if wanted:
         os.environ.setdefault(CUBLAS_WORKSPACE, ":4096:8")
@@ -77,16 +77,16 @@ def use_deterministic(wanted: bool) -> None:
 
 
 def use_one_attention(*, heads_differ: bool) -> None:
-    """Has PyTorch use the same attention kernel on a GPU for all shapes that are compared.
+    """Makes PyTorch use the same attention kernel on a GPU for all shapes that are compared.
 
-    cuDNN's kernel only takes heads with a multiple of 8 features. So where the sizes of heads
-    differ, it is left out, and flash attention, which pads heads, takes all.
+    cuDNN's kernel only takes heads with a multiple of 8 features. So if the sizes of heads differ,
+    it is disabled, and flash attention, which pads heads, computes all of them.
     """
     torch.backends.cuda.enable_cudnn_sdp(not heads_differ)
 
 
 def computes_in_bfloat16(precision: Precision, device: str) -> bool:
-    """True if a training computes in bfloat16; with `auto` it does on a GPU that has bfloat16.
+    """True if a training computes in bfloat16; with `auto`, on a GPU that has bfloat16.
 
     Raises:
         DeviceError: when the study asks for bfloat16 and the GPU has none.
@@ -105,9 +105,9 @@ def computes_in_bfloat16(precision: Precision, device: str) -> bool:
 def fitted(
     plan: TrainPlan, config: StudyConfig, shape: Shape, device: torch.device, ranks: Ranks
 ) -> TrainPlan:
-    """The plan with micro-batches that fit the memory of the device; with layers computed again if
-    one sequence does not fit; and with a part of the model per process if the whole does not fit.
-    """
+    """The plan with micro-batches that fit the device's memory. If one sequence does not fit,
+    activations of layers are computed again; if the whole model does not fit, each process keeps a
+    part of it."""
     gpu = None
     if device.type == "cuda":
         gpu = torch.cuda.get_device_properties(device).total_memory

@@ -18,8 +18,8 @@ from fathom.search.training.utilisation import utilisation
 def autocast(device: torch.device, plan: TrainPlan) -> torch.autocast:
     """Context in which the model computes in the precision of the plan.
 
-    Rounded copies of a sharded model's weights are not cached, since they would be of the whole
-    model.
+    Rounded copies of weights are not cached for a sharded model, since the copies would be of the
+    whole model.
     """
     return torch.autocast(
         device.type, torch.bfloat16, enabled=plan.bfloat16, cache_enabled=not plan.shards
@@ -37,8 +37,9 @@ def computing_evaluations(training: Training) -> Iterator[None]:
 
 
 def evaluate(training: Training, objective: Objective) -> tuple[dict[str, float], Layers]:
-    """The metrics of an evaluation, with the held-out `loss`, and its layer metrics; both are
-    detailed at the plan's detailed steps, and at the end with restored weights."""
+    """The metrics of an evaluation, among them the held-out `loss`, and its layer metrics. Both
+    include the detailed metrics at the plan's detailed steps, and after the best weights were
+    restored at the end."""
     details, layers = dict[str, float](), Layers()
     metrics = objective.evaluate(training.model)
     if "loss" not in metrics:
@@ -53,8 +54,8 @@ def evaluate(training: Training, objective: Objective) -> tuple[dict[str, float]
 
 
 def detailed_metrics(training: Training, objective: Objective) -> tuple[dict[str, float], Layers]:
-    """Metrics beside the held-out loss, among them the metrics of the end of a training, and layer
-    metrics."""
+    """Metrics other than the held-out loss, some of which are only measured at the end of a
+    training; and layer metrics."""
     model, plan, metrics, layers = training.model, training.plan, dict[str, float](), Layers()
     at_end = training.is_over
     if at_end:
@@ -74,7 +75,8 @@ def detailed_metrics(training: Training, objective: Objective) -> tuple[dict[str
 def divergence(
     loss: float, train_loss: float, objective: Objective, plan: TrainPlan, *, step: int
 ) -> str:
-    """Returns the reason if a training with these losses, in nats, has diverged; empty if not."""
+    """Returns the reason why a training with these losses, in nats, counts as diverged; empty if it
+    does not."""
     if not (math.isfinite(loss) and math.isfinite(train_loss)):
         return f"the loss is not finite (held out {loss}, training {train_loss})"
     warm = step > plan.pretraining_steps + plan.warmup_steps or step == plan.steps
@@ -87,7 +89,7 @@ def divergence(
 def divergence_with_origin(
     training: Training, loss: float, train_loss: float, objective: Objective
 ) -> str:
-    """Returns the reason, step and layer of a divergence as text; empty if there is none."""
+    """Returns a divergence as text: its reason, its step and its layer; empty if there is none."""
     model = training.model
     reason = divergence(loss, train_loss, objective, training.plan, step=training.step)
     if not (reason and training.step_statistics and isinstance(model, Transformer)):

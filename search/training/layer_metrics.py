@@ -19,26 +19,28 @@ from fathom.models.optim import Optimizer
 from fathom.objectives.contract import Objective
 
 Layers = dict[str, tuple[float, ...]]
-"""Layer metrics: name -> one number per layer, from the first to the last."""
+"""Layer metrics: name of a metric -> one number for each layer, from the first to the last."""
 
 SEED = 2**31
-"""Seed of the sequences that are measured; trials have smaller seeds."""
+"""Seed of the sequences on which layers are measured; trials have smaller seeds."""
 SEQUENCES = 4
 MAX_ATTENTION_WEIGHTS = 2**22
 """Most attention weights of a layer that are measured at once; longer contexts use fewer sequences.
 """
 DIAGNOSTICS_INTERVAL = 50
-"""Fewest steps between two measurements of the layers. A measurement takes as long as a step or
-two; with one at every evaluation, a trial of one second spent 7 % of its time on them
+"""Fewest steps between two measurements of the layers, each of which takes as long as a step or
+two. When every evaluation had one, a trial of one second spent 7 % of its time on them
 (benchmarks/RESULTS.md)."""
 MIN_GRADIENT_GROWTH = 3.0
-"""A divergence is ascribed to a layer whose gradient norm has grown by at least this factor."""
+"""Least factor by which a layer's gradient norm has grown if a divergence is ascribed to the
+layer."""
 DIGITS = 4
-"""Significant digits of a layer metric: few, since records hold every layer of every trial."""
+"""Significant digits of a layer metric: few, since records have every layer of every trial."""
 
 
 def diagnostics_steps(evaluation_steps: Sequence[int]) -> tuple[int, ...]:
-    """Steps of evaluations that measure the layers, ascending: one per interval, and the last."""
+    """Steps of the evaluations that also measure the layers, ascending: one in each interval, and
+    the last."""
     chosen = [0]
     for step in evaluation_steps:
         if step - chosen[-1] >= DIAGNOSTICS_INTERVAL or step == evaluation_steps[-1]:
@@ -47,8 +49,9 @@ def diagnostics_steps(evaluation_steps: Sequence[int]) -> tuple[int, ...]:
 
 
 def diagnose(model: Transformer, optimizer: Optimizer, objective: Objective) -> Layers:
-    """Layer metrics of the model, without non-finite ones. With an encoder, its layers come first,
-    and nothing is measured on repeated blocks, which have no source."""
+    """Layer metrics of the model; metrics that are not finite are left out. With an encoder, the
+    encoder's layers come first, and nothing is measured on blocks of repeated tokens, which have no
+    source."""
     shape = model.shape
     weights = shape.n_heads * shape.context**2
     sequences = max(1, min(SEQUENCES, MAX_ATTENTION_WEIGHTS // weights))
@@ -68,8 +71,8 @@ def diagnose(model: Transformer, optimizer: Optimizer, objective: Objective) -> 
 
 
 def summary(layers: Layers) -> dict[str, float]:
-    """One number per layer metric for a trial's curve: that of the last or best layer, or the mean
-    or norm over layers."""
+    """One number for each layer metric, for a trial's curve: the last layer's, the best layer's, or
+    the mean or norm over layers."""
     summarised_by: dict[str, Callable[[tuple[float, ...]], float]] = {
         "rank_ratio": lambda values: values[-1],
         "previous_token": max,
@@ -85,11 +88,12 @@ def divergence_origin(
     model: Transformer, optimizer: Optimizer, losses_S: Tensor, norms_SP: Tensor, *,
     first: int, limit: float,
 ) -> str:  # fmt: skip
-    """The step at which the training loss first exceeded the limit or was not a number, and the
-    layer whose gradient norm had grown most by then, compared with its median in the steps before.
+    """Text on where a divergence began: the step at which the training loss first exceeded the
+    limit or was not a number, and the layer whose gradient norm was then largest relative to its
+    median in the steps before.
 
-    Takes the losses and the norms of P gradients of S steps, numbered from `first`. Empty where no
-    loss exceeded the limit.
+    Takes the losses, and the norms of P gradients, of S steps that are numbered from `first`. Empty
+    if no loss exceeded the limit.
     """
     wrong_S = ~(losses_S <= limit)
     if not wrong_S.any():

@@ -52,10 +52,10 @@ def train(
 ) -> Iterator[Measurement]:
     """Trains from `training.step` to the end and yields a measurement at every evaluation step.
 
-    Between two measurements `training` may be saved; a diverged measurement is the last one. With
-    patience, the last measurement is that of the best weights. `interrupted` is called after every
-    step that no evaluation follows, and `training` may be saved there as well; once it returns
-    True, this generator ends.
+    Between two measurements the caller may save `training`. A measurement that has diverged is the
+    last one; with patience, the last one is of the best weights. `interrupted` is called after
+    every step that no evaluation follows, and may save `training` as well; once it returns True,
+    this generator ends.
     """
     plan = training.plan
     if training.ended:
@@ -72,7 +72,7 @@ def train(
 
 def prepare_steps(training: Training, objective: Objective) -> None:
     """Prepares the first step of a new or resumed training: profiles the model for `residual:
-    admin`, and compiles or records a step, as the plan says."""
+    admin`, and compiles or records a step if the plan says so."""
     plan = training.plan
     if training.step == 0 and training.model.shape.residual is Residual.ADMIN:
         first = objective.batch(seed=training.seed, step=0, batch_size=plan.batch_size)
@@ -88,8 +88,8 @@ def prepare_steps(training: Training, objective: Objective) -> None:
 def until_over(
     start: Callable[[], Iterator[Measured]], is_over: Callable[[], bool]
 ) -> Iterator[Measured | None]:
-    """Yields every measurement of a training, and None at each interrupt, after which training
-    resumes."""
+    """Yields every measurement of a training, and None at each interrupt, after which it starts the
+    training again unless the training is over."""
     measurements = start()
     while not is_over():
         measured = next(measurements, None)
@@ -99,7 +99,8 @@ def until_over(
 
 
 def _evaluated(training: Training, objective: Objective) -> tuple[dict[str, float], Layers]:
-    """The metrics and layer metrics of an evaluation by all ranks; the same on each rank."""
+    """The metrics and layer metrics of an evaluation that all ranks compute together; the same on
+    each rank."""
     with training.whole(), computing_evaluations(training):
         return evaluate_on_ranks(
             training.ranks, training.model, lambda: evaluate(training, objective)
@@ -107,8 +108,8 @@ def _evaluated(training: Training, objective: Objective) -> tuple[dict[str, floa
 
 
 def _measure(training: Training, objective: Objective, train_loss: float) -> Measurement:
-    """Evaluates and returns the measurement; if training stops early, restores the best weights and
-    evaluates them."""
+    """Evaluates the training and returns the measurement; if the training stops early, restores the
+    best weights first and returns their measurement."""
     step, plan = training.step, training.plan
     metrics, layers = _evaluated(training, objective)
     loss = metrics.pop("loss")
@@ -137,9 +138,8 @@ def advance(
     goal: int,
     interrupted: Callable[[], bool] = never,
 ) -> float:
-    """Trains up to a step or an interrupt; returns the mean training loss since the last
-    evaluation, nats per token, which is read from the device once.
-    """
+    """Trains up to the step `goal` or an interrupt; returns the mean training loss since the last
+    evaluation, in nats per token, which takes a single read from the device."""
     plan, ranks, optimizer = training.plan, training.ranks, training.optimizer
     began = time.perf_counter()
     for step in range(training.step, goal):
@@ -174,7 +174,7 @@ def _take_step(training: Training, objective: Objective, batch: Batch, rate: flo
 
 
 def _until_now(seconds: float, began: float) -> tuple[float, float]:
-    """The seconds plus the time since `began`, and the present time."""
+    """The seconds plus the time since `began`; and the present time."""
     now = time.perf_counter()
     return seconds + now - began, now
 
@@ -182,9 +182,9 @@ def _until_now(seconds: float, began: float) -> tuple[float, float]:
 def _backward(training: Training, objective: Objective, batch: Batch) -> Tensor:
     """Computes the gradients of a batch; returns this rank's part of the batch's mean loss.
 
-    Where memory runs out, this function begins again with micro-batches of half the size, which are
-    kept for later steps. Several ranks wait for each other, so they all start again at step 0
-    instead.
+    If memory runs out, this function starts again with micro-batches of half the size, which later
+    steps keep. With several ranks, which wait for each other, the error ends the attempt instead,
+    and all ranks start again.
     """
     while True:
         draw_dropout(training)
@@ -199,7 +199,7 @@ def _backward(training: Training, objective: Objective, batch: Batch) -> Tensor:
 
 
 def draw_dropout(training: Training) -> None:
-    """Seeds the dropout of a step, so that it is the same after an interruption."""
+    """Seeds the dropout of a step, so that dropout is the same after an interruption."""
     if training.plan.dropout:
         torch.manual_seed(derive_seed(training.seed, "dropout", training.step, training.ranks.rank))
 
@@ -227,8 +227,8 @@ def compile_step(training: Training, objective: Objective) -> None:
     """Compiles a training step in advance, so that no timed step includes compiling; changes no
     weight.
 
-    Where the compiler fails, the training goes on eagerly if its plan says so; several ranks, which
-    wait for each other in this step, fail instead.
+    If the compiler fails, the training goes on eagerly if its plan allows that; several ranks,
+    which wait for each other in this step, fail instead.
     """
     plan = training.plan
     batch = objective.batch(seed=training.seed, step=training.step, batch_size=plan.batch_size)
@@ -254,7 +254,8 @@ def record_step(training: Training, objective: Objective) -> None:
 
 
 def _loss_of(training: Training, objective: Objective) -> Callable[[Model, Batch], Tensor]:
-    """The loss of the objective; for a user's own model, compiled with the model as a whole."""
+    """The objective's loss as a function; for a user's own model, compiled together with the
+    model."""
     if not training.plan.compiled or isinstance(training.model, Transformer):
         return objective.loss
     if training.compiled_loss is None:

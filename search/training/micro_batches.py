@@ -1,4 +1,4 @@
-"""A step in micro-batches, and smaller ones where memory runs out. Torch only."""
+"""Splits a step into micro-batches, and makes them smaller when memory runs out. Torch only."""
 
 import gc
 import re
@@ -14,31 +14,33 @@ OUT_OF_MEMORY = re.compile(
     # The driver and NCCL; then cuBLAS, cuDNN and cuSOLVER.
     r"out of memory|[A-Z]_ALLOC(ATION)?_FAILED"
 )
-"""Texts of out-of-memory errors for which PyTorch only has a RuntimeError."""
+"""Pattern of out-of-memory errors that PyTorch raises as plain RuntimeErrors."""
 MACHINE_OUT_OF_MEMORY = re.compile(r"(can't|[Cc]annot) allocate memory|bad_alloc|start new thread")
-"""Texts of such errors of a CPU's allocator and of the system."""
+"""Pattern of out-of-memory errors of the CPU's allocator and of the system."""
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """True if the memory of the device or of the machine did not suffice."""
+    """True if an error means that the memory of the device or of the machine did not suffice."""
     named = isinstance(error, torch.OutOfMemoryError)
     return named or is_of_machine(error) or OUT_OF_MEMORY.search(str(error)) is not None
 
 
 def is_of_machine(error: BaseException) -> bool:
-    """True if the memory of the machine did not suffice, rather than a GPU's."""
+    """True if an error means that the machine's memory did not suffice, rather than a GPU's."""
     named = isinstance(error, MemoryError)
     return named or MACHINE_OUT_OF_MEMORY.search(str(error)) is not None
 
 
 def free_memory() -> None:
-    """Frees memory that no tensor holds any more; an error's frames may have held a model."""
+    """Frees memory that no tensor uses any more; the frames of an error may have kept a model
+    alive."""
     gc.collect()
     torch.cuda.empty_cache()
 
 
 def halved(training: Training) -> bool:
-    """Halves the micro-batches of a training; False if they are single sequences already."""
+    """Halves the micro-batches of a training; returns False if they are single sequences
+    already."""
     most = max(1, training.plan.batch_size // training.ranks.size)
     if training.micro_batches >= most:
         return False
@@ -49,9 +51,9 @@ def halved(training: Training) -> bool:
 def weighted_micro_batches(
     batch: Batch, ranks: Ranks, count: int
 ) -> list[tuple[Batch, Tensor | None]]:
-    """This rank's part of a batch in `count` parts, each with its fraction of the batch's targets,
-    which is its weight in the mean loss; None for the whole batch.
-    """
+    """This rank's share of a batch, split into `count` parts. Each part comes with its share of the
+    batch's targets, which is its weight in the mean loss; the weight is None if a part is the whole
+    batch."""
     if ranks.size == count == 1:
         return [(batch, None)]
     total = (batch.targets != IGNORED).sum()

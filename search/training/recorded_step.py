@@ -1,9 +1,10 @@
-"""A whole training step on fixed buffers, so that a GPU replays its launches as one CUDA graph.
+"""A whole training step on fixed buffers, so that a GPU can replay all its launches as one CUDA
+graph.
 
 Launches take most of the step of a small model on a GPU. A graph of all of them, from the forward
 pass to the optimizer's update, compiled or not, is recorded in a moment. The batch and the learning
-rate, which change from step to step, are written to the same places. Without a GPU the same step is
-computed on the same buffers. Torch only.
+rate, which change from step to step, are written to the same buffers each time. Without a GPU the
+same step is computed on the same buffers. Torch only.
 
 Shapes: G groups of the optimizer.
 """
@@ -21,16 +22,15 @@ from fathom.objectives.contract import Batch
 from fathom.search.training.state import Training, TrainPlan
 
 WARM_PASSES = 2
-"""Number of forward and backward passes before recording, in which libraries allocate what they
-keep."""
+"""Number of forward and backward passes before recording, during which libraries allocate memory
+that they keep."""
 
 Backward = Callable[[Training, Batch], Tensor]
-"""Computes a training's gradients of a batch; returns its mean loss."""
+"""Function that computes a training's gradients of a batch and returns the batch's mean loss."""
 
 
 def obstacle_of_plan(plan: TrainPlan) -> str:
-    """Reason, found in its plan, why the steps of a training can't be recorded; empty if there is
-    none."""
+    """Reason in its plan why the steps of a training can't be recorded; empty if there is none."""
     reasons = {
         "they have dropout": plan.dropout > 0,
         "they have auto-sizing": plan.auto_sizing is not None,
@@ -51,15 +51,14 @@ def obstacle(training: Training) -> str:
 
 
 class RecordedStep:
-    """A recorded step of one training; it is called with the training, a batch and the learning
-    rate.
+    """A recorded step of one training; call it with the training, a batch and the learning rate.
 
-    It holds no reference to the training, since the training refers to it: so both are freed when
-    the training ends.
+    It has no reference to the training, which refers to it, so both are freed as soon as the
+    training ends.
     """
 
     def __init__(self, training: Training, first: Batch, backward: Backward) -> None:
-        """`first` is a batch like those to come."""
+        """`first` is a batch with the sizes of those to come."""
         assert isinstance(training.optimizer, ClippedAdamW), "see `obstacle`"
         self._optimizer, self._backward = training.optimizer, backward
         sources = None if first.sources is None else first.sources.clone()
@@ -76,10 +75,10 @@ class RecordedStep:
         self._optimizer.make_moments()  # recorded, each step would make them again
         self._graph: torch.cuda.CUDAGraph | None = None
         self._loss = self._rate
-        """The loss of the last step, where the graph writes it."""
+        """The loss of the last step, in the buffer that the graph writes it to."""
 
     def __call__(self, training: Training, batch: Batch, rate: float) -> Tensor:
-        """Takes a step at the study's learning rate for it; returns the mean loss, which the next
+        """Takes a step at learning rate `rate`; returns the mean loss, in a buffer that the next
         step may overwrite."""
         self._rate.fill_(rate)
         if not self._holds(batch):  # of another size, it is computed without the graph
@@ -93,7 +92,7 @@ class RecordedStep:
         return self._loss
 
     def _holds(self, batch: Batch) -> bool:
-        """True if the buffers have the sizes of a batch."""
+        """True if the buffers have the same sizes as a batch."""
         ours, given = (
             [None if tensor is None else tensor.shape for tensor in tensors]
             for tensors in (self._batch, batch)
@@ -127,15 +126,16 @@ class RecordedStep:
         self._graph = graph
 
     def undo(self, training: Training) -> None:
-        """Leaves the training as it was."""
+        """Undoes what recording has changed in the training."""
         self._optimizer.rates = ()
         training.model.zero_grad(set_to_none=True)
 
 
 def recorded_step(training: Training, first: Batch, backward: Backward) -> RecordedStep | None:
-    """The recorded step of a training; None where it can't be recorded.
+    """The recorded step of a training; None if it can't be recorded.
 
-    A warning says why, unless the study left the choice to Fathom and the training has an obstacle.
+    A warning says why it can't, except for a known obstacle where the study left the choice to
+    Fathom.
     """
     reason = obstacle(training)
     if reason and training.plan.may_be_eager:

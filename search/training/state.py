@@ -24,7 +24,7 @@ from fathom.search.training.ranks.data_parallel import SINGLE_PROCESS, Ranks
 from fathom.search.training.ranks.sharding import whole
 
 SINCE_EVALUATION = ("loss_sum", "loss_steps", "step_statistics")
-"""Attributes of a `Training` that accumulate from one evaluation to the next."""
+"""Attributes of a `Training` that accumulate between two evaluations."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,45 +39,50 @@ class TrainPlan:
     warmup_steps: int
     cooldown_steps: int
     pretraining_steps: int = 0
-    """Number of pre-training steps at the start; no trial is judged by its loss there."""
+    """Number of pre-training steps at the start, during which no trial is judged by its loss."""
     weight_decay: float
     betas: tuple[float, float]
     eps: float
     optimizer: OptimizerName = OptimizerName.ADAMW
     grad_clip: float
     dropout: float = 0.0
-    """Share of the embeddings and of each branch's output that is set to zero in training."""
+    """Probability with which elements of the embeddings and of each branch's output are set to zero
+    in training."""
     label_smoothing: float = 0.0
     """Share of each target that the training loss spreads over the vocabulary."""
     auto_sizing: GroupPenalty | None = None
-    """Penalty of the proximal steps that follow the optimizer's steps; None for no auto-sizing."""
+    """Penalty of the proximal step that follows each step of the optimizer; None without
+    auto-sizing."""
     evaluation_steps: tuple[int, ...]
     """Steps after which the model is evaluated, ascending; the last is `steps`."""
     bfloat16: bool
     """True to autocast to bfloat16 (on an accelerator that has it)."""
     compiled: bool = False
-    """True to compile the blocks in training steps, or the loss of a user's own model; evaluations,
-    of another batch size, are not."""
+    """True to compile the blocks, or the loss of a user's own model, for training steps;
+    evaluations, which have another batch size, are not compiled."""
     may_be_eager: bool = False
-    """True if the study lets Fathom choose whether to compile or record: steps are then eager where
-    the compiler fails, which otherwise is an error."""
+    """True if the study lets Fathom choose whether to compile or record steps; if the compiler then
+    fails, steps are eager. If False, a failure of the compiler is an error."""
     recorded: bool = False
-    """True to replay the launches of the whole step as one CUDA graph, compiled or not."""
+    """True to record the launches of a whole step, compiled or not, and replay them as one CUDA
+    graph."""
     diagnostics: bool = False
-    """True to measure the layers at the end and at some evaluations before it."""
+    """True to measure the layers at the end and at some earlier evaluations."""
     micro_batches: int = 1
-    """Parts of a batch that go through the model one after another, to save memory."""
+    """Number of parts in which a batch goes through the model, one after another, to save
+    memory."""
     recomputes: bool = False
-    """True to compute the activations of layers again in the backward pass, to save memory."""
+    """True to compute activations of layers a second time, in the backward pass, to save memory."""
     shards: bool = False
-    """True if each of several processes keeps only its part of weights, gradients and moments."""
+    """True if each of several processes keeps only its part of weights, gradients and optimizer
+    moments."""
     patience: int | None = None
-    """Number of evaluations without a lower held-out loss after which training stops early. If
-    set, a training's result is its best weights, even if it reaches the horizon."""
+    """Number of evaluations without a lower held-out loss after which training stops early. If set,
+    the best weights are the training's result, even if it reaches the horizon."""
 
     @property
     def detailed_steps(self) -> tuple[int, ...]:
-        """Steps of the evaluations that measure more than a loss: the last, and those with
+        """Steps of the evaluations that measure more than a loss: the last one, and those with
         diagnostics."""
         steps = self.evaluation_steps
         return diagnostics_steps(steps) if self.diagnostics else steps[-1:]
@@ -102,7 +107,7 @@ class Measurement:
     train_loss: float
     """Mean training loss over the steps since the last evaluation, nats per token."""
     train_seconds: float
-    """Time in training steps since training began, evaluations and compiling excluded."""
+    """Seconds spent in training steps since training began, without evaluations and compiling."""
     metrics: dict[str, float] = field(default_factory=dict)
     layers: Layers = field(default_factory=dict)
     diverged: str = ""
@@ -111,7 +116,7 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BestWeights:
-    """The weights with the lowest held-out loss so far, which early stopping restores."""
+    """The weights with the lowest held-out loss so far; early stopping restores them."""
 
     step: int
     loss: float
@@ -147,7 +152,7 @@ class Training:
         self.model.recomputes = plan.recomputes
         self.experts = [part for part in self.model.modules() if isinstance(part, MixtureOfExperts)]
         self.micro_batches = plan.micro_batches
-        """Micro-batches of a step: the plan's, or more since memory ran out."""
+        """Number of micro-batches of a step: the plan's, or more if memory ran out."""
         self.ranks = ranks
         self.network = ranks.network(self.model, shards=device.type if plan.shards else "")
         self.optimizer = build_optimizer(
@@ -163,16 +168,16 @@ class Training:
             sizing = method("AutoSizing")
             self.auto_sizing = sizing(self.model, self.optimizer, penalty, steps=plan.steps)
         self.compiled_loss: Callable[[Model, Batch], Tensor] | None = None
-        """The loss as compiled whole, once a step has needed it."""
+        """The loss function of a user's own model, compiled, once a step has used it."""
         self.recorded: Callable[[Training, Batch, float], Tensor] | None = None
-        """Takes a step of this training on a batch at a learning rate, if steps are recorded;
-        returns its loss."""
+        """Function that takes one step of this training with a batch and a learning rate and
+        returns the loss, if steps are recorded."""
         self.step = 0
         self.train_seconds = 0.0
         self.compile_seconds = 0.0
         self.loss_sum = torch.zeros((), device=device, dtype=torch.float64)
-        """Sum of the training losses since the last evaluation. In double precision it is not
-        rounded, so a save, which sums over ranks, does not change the last digit."""
+        """Sum of the training losses since the last evaluation. In double precision the sum is not
+        rounded, so that a save, which sums it over ranks, changes no digit."""
         self.loss_steps = 0
         """Steps since the last evaluation."""
         self.step_statistics: list[Tensor] = []
@@ -181,12 +186,12 @@ class Training:
         self.best: BestWeights | None = None
         """Best weights so far; None without patience."""
         self.ended = ""
-        """Reason why training restored its best weights and stopped; empty while it has not."""
+        """Reason why training ended with its best weights restored; empty if it has not."""
         self.diverged = ""
-        """Reason why the last evaluation counts as divergence; empty when it does not."""
+        """Reason why the last evaluation counts as divergence; empty if it does not."""
 
     def become_eager(self) -> None:
-        """Compiles nothing from here on."""
+        """Makes all further steps eager: none is compiled any more."""
         self.plan = replace(self.plan, compiled=False)
         self.compiled_loss = None
         if isinstance(self.model, Transformer):
@@ -209,7 +214,7 @@ class Training:
         return self.best
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns everything needed to resume bit for bit, once all ranks have called it."""
+        """Returns everything needed to resume bit for bit; waits until all ranks have called it."""
         since = {name: getattr(self, name) for name in SINCE_EVALUATION} if self.loss_steps else {}
         if since:
             since["loss_sum"] = self.ranks.sum(self.loss_sum.clone())
@@ -226,7 +231,8 @@ class Training:
         }
 
     def whole_state(self) -> dict[str, Any]:
-        """Returns a state with every tensor that a saved state may have, into which one is read."""
+        """Returns a state with every tensor that a saved state may have, so that a saved state can
+        be read into it."""
         if isinstance(self.optimizer, ClippedAdamW):
             self.optimizer.make_moments()
         weights = {name: weight.clone() for name, weight in self.model.state_dict().items()}
@@ -248,7 +254,7 @@ class Training:
             self.loss_sum = torch.zeros_like(self.loss_sum)
 
     def whole(self) -> AbstractContextManager[None]:
-        """Context in which the model has all of its weights; all ranks enter it together."""
+        """Context in which the model has all of its weights; all ranks must enter it together."""
         if isinstance(self.model, Transformer) and self.plan.shards:
             return whole(self.model)
         return nullcontext()
@@ -259,12 +265,12 @@ class Training:
         return self.step == self.plan.steps or bool(self.ended or self.diverged)
 
     def reset_statistics(self) -> None:
-        """Starts to accumulate the losses of the next evaluation."""
+        """Resets what accumulates between evaluations."""
         self.loss_sum, self.loss_steps = torch.zeros_like(self.loss_sum), 0
         self.step_statistics = []
 
     def restore_best(self) -> bool:
-        """Restores the best weights if training stops here; True when they were restored."""
+        """Restores the best weights if training stops here; returns True if it did."""
         best, patience, at_horizon = self.best, self.plan.patience, self.step == self.plan.steps
         if best is None or patience is None or not best.evaluations_since:
             return False

@@ -53,11 +53,11 @@ MULTIPLES = (1, 2, 4, 8, 16)
 """Multiples of the planned number of micro-batches, tried one after another until the trial fits in
 memory."""
 AFTER_A_KILL = 4
-"""First multiple of a trial whose worker was killed for memory."""
+"""First multiple that is tried for a trial whose worker was killed for memory."""
 
 
 def train_plan(config: StudyConfig, budget: Budget, spec: TrialSpec, device: str) -> TrainPlan:
-    """Training settings of a trial of a budget; fractions of the horizon become steps."""
+    """Training settings of a trial of a budget; fractions of the horizon are converted to steps."""
     settings = config.train
     plan = TrainPlan(
         steps=budget.steps,
@@ -82,7 +82,7 @@ def train_plan(config: StudyConfig, budget: Budget, spec: TrialSpec, device: str
 def _records(
     plan: TrainPlan, config: StudyConfig, budget: Budget, spec: TrialSpec, device: str
 ) -> bool:
-    """True if steps are to be recorded as a CUDA graph."""
+    """True if the trial's steps are to be recorded as a CUDA graph."""
     if config.train.compile == "graph":
         return True
     if not config.train.compile:
@@ -98,7 +98,7 @@ def _records(
 def _compiles(
     config: StudyConfig, budget: Budget, spec: TrialSpec, device: str, *, recorded: bool
 ) -> bool:
-    """True if steps are to be compiled."""
+    """True if the trial's steps are to be compiled."""
     setting = config.train.compile
     if setting != "auto":
         return setting is True
@@ -120,26 +120,26 @@ def _compiles(
 
 
 class WorkerLostError(Exception):
-    """The process of a trial has ended before the trial; another worker resumes it."""
+    """The process of a trial has ended before the trial has; another worker resumes the trial."""
 
 
 class HorizonError(ValueError):
-    """The interval of a command's evaluations does not meet the horizon, so that no trial of the
-    budget can finish; the message is one line."""
+    """No evaluation of a command falls on the horizon, so no trial of the budget can finish; the
+    message is one line."""
 
 
 class MachineLeavesError(WorkerLostError):
-    """The trial has saved and ends here, since its machine is about to be taken away."""
+    """The trial has saved, and ends here because its machine is about to be taken away."""
 
 
 class MachineMemoryError(WorkerLostError):
-    """The machine of this process has no memory left, whichever program has taken it."""
+    """The machine of this process has run out of memory, whichever program took it."""
 
 
 class GpuFaultError(WorkerLostError):
     """The GPU failed, and this process can't use it any more; another process resumes the trial.
 
-    Of trials that share a GPU by CUDA's MPS, the fault of one ends all.
+    If trials share a GPU through CUDA's MPS, a fault of one ends all of them.
     """
 
 
@@ -178,8 +178,8 @@ class RunningTrial:
     def reports(self) -> Iterator[Report]:
         """Trains to the end; reports at rungs, every few seconds between them, and at the end.
 
-        An interrupt of the search also makes the trial save its state and report. Every rank makes
-        these reports; only the leader's are used.
+        At an interrupt of the search, the trial saves its state and reports as well. Every rank
+        makes these reports, of which only the leader's are used.
 
         Raises:
             DiskFullError: when the disk has no room for the state.
@@ -225,7 +225,8 @@ class RunningTrial:
         self._training.ranks.broadcast(lambda: False)
 
     def _measurements(self) -> Iterator[Measurement | None]:
-        """Measurements, the same on every rank, until the leader stops; None at an interrupt."""
+        """Yields the measurements, the same on every rank, until the leader stops; None at an
+        interrupt."""
         training = self._training
         return until_over(
             lambda: train(training, self._objective, self._after_step),
@@ -233,8 +234,8 @@ class RunningTrial:
         )
 
     def _after_step(self) -> bool:
-        """Begins to save if the clock says so; returns True at an interrupt, the same on every
-        rank."""
+        """Begins to save if it is time to; returns True at an interrupt. The result is the same on
+        every rank."""
         training, step = self._training, self._training.step
         if step < self._next_look or step in training.plan.evaluation_steps:
             return False
@@ -247,20 +248,21 @@ class RunningTrial:
         return look.ends
 
     def save_weights(self, path: Path) -> None:
-        """Writes the model's `state_dict`; for a user's model, that of the user's own module."""
+        """Writes the model's `state_dict`; for a user's own model, the `state_dict` of the user's
+        module."""
         model = self._training.model
         module = model.inner if isinstance(model, OwnModel) else model
         checkpoint.save(module.state_dict(), path)
 
     def files(self) -> Mapping[str, str]:
-        """Files that the objective makes of the trained model, by name."""
+        """Files that the objective makes from the trained model: content by name."""
         training = self._training
         training.model.eval()
         with autocast(training.device, training.plan):
             return files_of(self._objective, training.model)
 
     def save(self) -> None:
-        """Saves the state of this moment in the trial's checkpoint file.
+        """Saves the present state in the trial's checkpoint file.
 
         Raises:
             DiskFullError: when the disk has no room for it; the file before is still there.
@@ -281,7 +283,8 @@ class RunningTrial:
             raise WorkerLostError(f"a rank begins at step {training.step}, rank 0 at {first}")
 
     def _load(self, new: Callable[[], Training]) -> None:
-        """Continues from the saved state; begins again where there is none, or a damaged one."""
+        """Continues from the saved state; starts from the beginning if there is none, or a damaged
+        one."""
         try:
             if (state := self._log.restore(self._training.whole_state)) is not None:
                 self._training.load_state_dict(state)
@@ -294,17 +297,17 @@ class RunningTrial:
 
 
 Attempt = Callable[[int], Iterator[Report]]
-"""Resumes a trial from its checkpoint, given a multiple of the micro-batches per step that its
-device's memory is planned to need."""
+"""Function that resumes a trial from its checkpoint. Its argument multiplies the number of
+micro-batches per step that the device's memory is planned to need."""
 
 
 def run_trial(attempt: Attempt, *, out_of_memory: bool = False) -> Iterator[Report]:
-    """Yields all reports of a trial; where memory runs out, the trial is resumed with smaller
+    """Yields all reports of a trial; if memory runs out, the trial is resumed with smaller
     micro-batches.
 
     A trial in one process halves its micro-batches by itself (`loop.advance`); several processes
-    wait for each other, so that all must start again. The gradients of the micro-batches add up to
-    that of the whole batch.
+    wait for each other, so all of them must start again. The gradients of the micro-batches add up
+    to the gradient of the whole batch.
     """
     first = AFTER_A_KILL if out_of_memory else 1
     for multiple in MULTIPLES[MULTIPLES.index(first) :]:
@@ -318,8 +321,8 @@ def run_trial(attempt: Attempt, *, out_of_memory: bool = False) -> Iterator[Repo
 
 
 def catch_failures(reports: Iterator[Report]) -> Iterator[Report]:
-    """Yields the reports; an exception of the trial becomes a last report with the exception as its
-    reason."""
+    """Yields the reports; an exception in the trial becomes a last report, with the exception as
+    its reason."""
     try:
         yield from reports
     except (

@@ -1,4 +1,4 @@
-"""Utilisation of the device by a training, and generation time of its model. Torch only."""
+"""The device's utilisation in a training, and the generation time of its model. Torch only."""
 
 import time
 from collections.abc import Callable
@@ -9,7 +9,7 @@ import torch
 from fathom.models.network.transformer import Transformer
 
 TRIES = 3
-"""Repetitions of a timing; the fastest counts, as the others were disturbed."""
+"""Repetitions of a timing; the fastest counts, as slower ones were disturbed by other work."""
 
 
 def utilisation(
@@ -19,8 +19,9 @@ def utilisation(
 
     `flop_utilisation`: the training's operations per second, as a fraction of those of a large
     matrix product in the same precision on this device (Chowdhery et al. 2022).
-    `generation_seconds`: a forward pass over one sequence of a full context (with an encoder, over
-    a source as long as well), which is the cost of the next token without a cache.
+    `generation_seconds`: the time of a forward pass over one sequence of a full context (with an
+    encoder, also over a source of that length), which is the cost of the next token without a
+    cache.
     """
     device = model.embedding.weight.device
     rate = tokens_per_second * model.shape.train_flops_per_token
@@ -36,7 +37,8 @@ def utilisation(
 
 @cache
 def matrix_rate(device: torch.device, bfloat16: bool) -> float:
-    """Operations per second of a square matrix product, with the threads of this process."""
+    """Operations per second of this device in a product of square matrices, with the threads of
+    this process."""
     size = 8192 if device.type == "cuda" else 768
     dtype = torch.bfloat16 if bfloat16 else torch.float32
     square = torch.ones(size, size, device=device, dtype=dtype)

@@ -1,5 +1,5 @@
-"""Findings about storage and tracking, and about who else can reach Ray and MLflow, from facts
-alone."""
+"""Findings about storage, about tracking, and about who else can reach Ray and MLflow; computed
+from facts alone."""
 
 from collections.abc import Collection
 from pathlib import Path
@@ -28,7 +28,7 @@ PAGES = {
     "Ray dashboard": "start Ray with `--dashboard-host=127.0.0.1`; reach it by `ray dashboard`",
     "MLflow": "start it with `--host 127.0.0.1`; reach it by `ssh -L 5000:127.0.0.1:5000`",
 }
-"""Service that need not be open for a search -> how to close it."""
+"""Name of a service that a search does not need open to others -> how to close it."""
 GIVE_TOKEN = (
     "put one token in ~/.ray/auth_token and `export RAY_AUTH_MODE=token` on every node, restart Ray"
 )
@@ -40,7 +40,8 @@ OpenPorts = list[tuple[Node, Listener]]
 def judge_storage(
     probe: ClusterProbe, cluster: ClusterFacts, disk: Disk, needs: Needs
 ) -> tuple[Finding, ...]:
-    """Findings about the folder of checkpoints: every node sees it, and it has enough space."""
+    """Findings about the folder of checkpoints: whether every node sees it, and whether it has
+    enough space."""
     return (*_shared(probe, cluster), _space(disk, needs))
 
 
@@ -63,7 +64,7 @@ def judge_data(cluster: ClusterFacts, files: Collection[str], runs: Path) -> tup
 
 def judge_tracking(uri: str, *, refusal: str = "", silence: str = "", strange: str = "") -> Finding:
     """Finding on MLflow's store: a failure if it is refused, a warning if it does not answer or was
-    not made here. `uri` is its address without credentials."""
+    not made on this machine. `uri` is its address without credentials."""
     if strange:
         return warning("tracking", strange, "or go on: the report is written without MLflow")
     if refusal:
@@ -95,7 +96,7 @@ def judge_token(cluster: ClusterFacts) -> tuple[Finding, ...]:
 
 
 def judge_ports(cluster: ClusterFacts) -> tuple[Finding, ...]:
-    """Ports of Ray and MLflow that others can reach."""
+    """Findings on ports of Ray and MLflow that others can reach."""
     hidden = [node.name for node in cluster.nodes if node.facts.listeners is None]
     open_ports = [
         (node, listener) for node in cluster.nodes for listener in node.facts.listeners or ()

@@ -24,26 +24,27 @@ SPOT = {
     "p5": "L-C4BD4855",
     **dict.fromkeys("acdhimrtz", "L-34B43A08"),
 }
-"""Family of machine types, with its generation where that matters -> code of the quota for vCPUs of
-spot machines. From Amazon's page "Spot Instance quotas"."""
+"""Family of machine types, with its generation where that matters -> code of the quota that limits
+the vCPUs of its spot machines. From Amazon's page "Spot Instance quotas"."""
 ON_DEMAND = {
     **dict.fromkeys(("g", "vt"), "L-DB2E81BA"),
     "p": "L-417A185B",
     **dict.fromkeys("acdhimrtz", "L-1216C47A"),
 }
-"""The same for machines on demand."""
+"""Family of machine types -> code of the quota that limits the vCPUs of its on-demand machines."""
 PATIENCE = Config(connect_timeout=10, read_timeout=20, retries={"total_max_attempts": 2})
 POLICY = "AmazonSSMReadOnlyAccess"
-"""Amazon's policy by which a role may read the parameters that name images."""
+"""Amazon's policy that allows a role to read the parameters that name images."""
 DENIED = {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation"}
-"""Codes of AWS for an action that its caller may not take."""
+"""Error codes of AWS for an action that the caller is not allowed to take."""
 
 Question = Callable[[str, CloudFile, Session], Finding]
-"""Asks AWS one thing; returns a finding with the given subject."""
+"""Function that asks AWS one question and returns a finding with the given subject."""
 
 
 def ask_amazon(asked: CloudFile, session: Session) -> tuple[Finding, ...]:
-    """A finding each about images, role and quota; a single finding if the caller may not ask."""
+    """A finding on the images, one on the role and one on the quota; a single finding if the caller
+    may not ask."""
     try:
         known = session.get_credentials() is not None
     except BotoCoreError:  # a profile that is named and not there
@@ -71,8 +72,8 @@ def _answer(subject: str, ask: Question, asked: CloudFile, session: Session) -> 
 
 
 def _images(subject: str, asked: CloudFile, session: Session) -> Finding:
-    """Returns a failure if a parameter that names an image is missing in the region or, on the
-    head, can't be read by its role: then no worker starts."""
+    """Returns a failure if a parameter that names an image is missing in the region, or if the
+    head's role can't read it, which is checked on the head: then no worker starts."""
     if not asked.images:
         return ok(subject, "each image is named by its id")
     try:

@@ -24,10 +24,10 @@ digits."""
 SAME_SOFTWARE = "install one set on every node (constraints.txt), sync the sources, restart Ray"
 
 CLOCK_SECONDS = 5.0
-"""Difference of clocks in seconds from which times in records and logs mislead; no decision
-depends on a clock."""
+"""Seconds between two clocks from which on times in records and logs mislead; no decision depends
+on a clock."""
 RAY_DISK_FULL = 0.95
-"""Used fraction of a disk at which Ray stops to spill objects: `local_fs_capacity_threshold`.
+"""Used fraction of a disk at which Ray stops spilling objects to it: `local_fs_capacity_threshold`.
 Measured: a search whose objects fit into shared memory still works at 97 %, with 11 MB free;
 without free space Ray does not start."""
 RAY_DISK_LEAST = 10_000_000
@@ -35,8 +35,8 @@ RAY_DISK_LEAST = 10_000_000
 MEMORY_FULL = 0.95
 """Used fraction of the memory at which Ray kills workers: `RAY_memory_usage_threshold`."""
 STORE_CAP = 10_000_000_000
-"""Ray's object store has at most this many bytes, and moves from /dev/shm to its folder on disk if
-/dev/shm has less: ray/_private/utils.py."""
+"""Most bytes of Ray's object store, which moves from /dev/shm to Ray's folder on disk if /dev/shm
+has less: ray/_private/utils.py."""
 
 
 def judge_cluster(cluster: ClusterFacts, needs: Needs) -> tuple[Finding, ...]:
@@ -86,7 +86,7 @@ def judge_members(cluster: ClusterFacts) -> tuple[Finding, ...]:
 
 
 def judge_versions(nodes: tuple[Node, ...]) -> tuple[Finding, ...]:
-    """Differences between the software of the nodes."""
+    """Findings on differences between the software of the nodes."""
     findings = []
     for package in nodes[0].facts.versions if nodes else ():
         where: dict[str, list[str]] = {}
@@ -115,7 +115,7 @@ def _imports(node: Node) -> Finding | None:
 
 
 def judge_gpus(cluster: ClusterFacts, needs: Needs) -> tuple[Finding, ...]:
-    """Findings on GPUs that the study asks for but that are missing or that PyTorch can't use."""
+    """Findings on GPUs that the study asks for, if they are missing or PyTorch can't use them."""
     findings = [found for node in cluster.nodes for found in _gpus_of(node, needs)]
     asked, given = needs.gpus_per_trial, sum(node.gpus for node in cluster.nodes)
     if asked == "auto":
@@ -135,7 +135,7 @@ def judge_gpus(cluster: ClusterFacts, needs: Needs) -> tuple[Finding, ...]:
 
 
 def judge_cpus(cluster: ClusterFacts, needs: Needs) -> Finding:
-    """A failure if a trial fits on no node and would wait for ever."""
+    """A failure if a trial fits on no node and so would wait for ever."""
     most = max((node.cpus for node in cluster.nodes), default=0.0)
     if most >= needs.cpus_per_trial:
         total = sum(node.cpus for node in cluster.nodes)
@@ -209,7 +209,7 @@ def _memory(node: Node, needs: Needs, *, alone: bool) -> Finding | None:
 
 
 def _trials_on_gpus(node: Node, needs: Needs) -> int:
-    """Number of trials that the GPUs of a node take; 1 if a trial takes those of several nodes."""
+    """Number of trials that fit the GPUs of a node; 1 if a trial takes GPUs of several nodes."""
     asked = 1 if needs.gpus_per_trial == "auto" else needs.gpus_per_trial
     return max(1, int(node.gpus / asked))
 

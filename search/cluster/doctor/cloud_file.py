@@ -16,11 +16,12 @@ from fathom.search.study.file.text_file import FileError, read_text
 from fathom.search.study.hardware.gpus import CLUSTER_FILES
 
 HEAD_FILE = CLUSTER_FILES[0]
-"""The cluster file on the head itself, whose credentials are those of its role."""
+"""Path of a head's own cluster file; on the head, the credentials are those of its role."""
 ROLE = "ray-autoscaler-v1"
-"""Name of the role and of the instance profile that `ray up` makes for a head that names none."""
+"""Name of the role, and of the instance profile, that `ray up` makes if the file names none for the
+head."""
 PARAMETER = "resolve:ssm:"
-"""Beginning of an image that is named by a parameter."""
+"""Prefix of an image that is named through a parameter."""
 AWS_SECONDS = 120.0
 """Longest wait for all answers of AWS; each question has its own limits."""
 
@@ -31,7 +32,7 @@ class CloudFile:
 
     file: str
     on_head: bool
-    """True on the head, where the credentials are its role's."""
+    """True if this machine is the head, whose role has the credentials."""
     region: str
     profile: str
     """Name or ARN of the head's instance profile."""
@@ -45,7 +46,7 @@ class CloudFile:
     spot: bool
     """True if the workers are spot machines."""
     workers: int
-    """Largest number of workers."""
+    """Most workers that the cluster may have."""
 
 
 def ask_cloud() -> tuple[Finding, ...]:
@@ -66,8 +67,8 @@ def ask_cloud() -> tuple[Finding, ...]:
 
 
 def cloud_file() -> CloudFile | None:
-    """Returns the needs of a cluster file on AWS: on a head of its own file, otherwise of the file
-    in this folder. None if there is no such file, or if it is for another cloud."""
+    """Returns the needs of a cluster file on AWS: on a head, of its own file; elsewhere, of the
+    file in this folder. None if there is no such file, or if it is for another cloud."""
     for file in CLUSTER_FILES:
         try:
             return _read(parse_yaml(read_text(file.expanduser())), file)

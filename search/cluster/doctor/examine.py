@@ -46,16 +46,16 @@ from fathom.search.study.planning.sharing import sharing_notes
 from fathom.search.study.preflight import check_same_study, check_trainer
 
 WORKER = "fathom.search.cluster.worker"
-"""The module that runs trials, with all that it needs."""
+"""The module that runs trials; it imports all that a worker needs."""
 SPEED_SECONDS = 240.0
-"""Longest time of the measurement of speed; on a busy machine most of it is the import of PyTorch.
-"""
+"""Most seconds that the measurement of speed may take; on a busy machine, the import of PyTorch
+takes most of them."""
 TRACKING_SECONDS = 240.0
-"""Longest wait for MLflow: its import and its own limit of 10 s for an answer."""
+"""Most seconds to wait for MLflow: for its import, and its own limit of 10 s for an answer."""
 
 
 def examine(config: StudyConfig | None, runs: Path) -> tuple[Finding, ...]:
-    """All findings about a search on this machine or its cluster, or about the search of a study.
+    """All findings about a search on this machine or its cluster; with a study, about its search.
 
     Raises:
         ValueError: when the study itself can't be run anywhere.
@@ -101,7 +101,8 @@ def notes_of(config: StudyConfig | None, plans: Sequence[BudgetPlan]) -> list[st
 
 
 def imports_of(places: Sequence[str]) -> tuple[str, ...]:
-    """Modules that a worker imports: Fathom's, and those of the import paths of the user's code."""
+    """Modules that a worker imports: Fathom's own, and those of the user, which `places` gives as
+    import paths."""
     return (WORKER, *(place.partition(":")[0] for place in places))
 
 
@@ -123,7 +124,7 @@ def study_plans(config: StudyConfig | None) -> tuple[BudgetPlan, ...]:
 
 
 def slots_of(resources: ResourcesConfig, cluster: ClusterFacts) -> int:
-    """Number of trials that fit the nodes at a time."""
+    """Number of trials that fit the nodes at the same time."""
     cpus, gpus = (sum(getattr(node, kind) for node in cluster.nodes) for kind in ("cpus", "gpus"))
     return resources.trials_at_once(cpus, gpus)
 
@@ -192,8 +193,9 @@ def ask_tracking(uri: str, *, trusted: bool) -> Finding:
 
 
 def measure_speed(config: StudyConfig | None, cluster: ClusterFacts) -> tuple[Finding, ...]:
-    """A finding of how fast this machine trains, kept for `fathom plan`; empty in a cluster, where
-    other machines train, and if a trial wants more cores than this one has."""
+    """A finding on the speed of training on this machine; the speed is kept for `fathom plan`;
+    empty in a cluster, where other machines train, and if a trial wants more cores than this one
+    has."""
     resources = config.resources if config else ResourcesConfig()
     if cluster.address or resources.threads < int(resources.cpus_per_trial):
         return ()

@@ -12,7 +12,7 @@ class Severity(StrEnum):
 
     OK = "ok"
     WARNING = "warning"
-    """A search works, but does not use everything."""
+    """A search works, but does not use all resources."""
     FAILURE = "failure"
     """A search would fail, wait for ever, or not use the resources it asks for."""
 
@@ -29,11 +29,11 @@ class Finding:
 
 
 ok = partial(Finding, Severity.OK)
-"""Makes a finding that nothing is wrong."""
+"""Makes a finding that something is in order."""
 warning = partial(Finding, Severity.WARNING)
-"""Makes a finding with which a search still works."""
+"""Makes a finding of a problem with which a search still works."""
 failure = partial(Finding, Severity.FAILURE)
-"""Makes a finding with which a search fails."""
+"""Makes a finding of a problem with which a search fails."""
 
 
 def warning_if(condition: bool, subject: str, message: str, remedy: str) -> Finding:
@@ -81,18 +81,18 @@ class ClusterProbe:
 
 @dataclass(frozen=True, slots=True)
 class NodeQuestion:
-    """Settings of the questions to each node."""
+    """What each node is asked, with the settings for it."""
 
     probe: ClusterProbe
     """File for the node to read."""
     salt: str
-    """Salt of the hashes by which tokens are compared, used once."""
+    """Random salt, used once, of the hashes by which tokens are compared."""
     asks_torch: bool
-    """True if PyTorch is asked for the number of its GPUs even where no driver lists one."""
+    """True to ask PyTorch for its number of GPUs even if no driver lists one."""
     imports: tuple[str, ...] = ()
     """Modules that a worker of the search imports."""
     data: Mapping[str, int] = field(default_factory=dict)
-    """Path -> least bytes of each file that a worker reads in place."""
+    """Path of a file that a worker reads in place -> its least size in bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +100,7 @@ class Facts:
     """Facts that one node reports about itself."""
 
     versions: dict[str, str]
-    """Package -> version, empty if it is missing; includes `python` and the sources of Fathom."""
+    """Package -> version, empty if it is missing; `python` and Fathom's sources are also listed."""
     gpus: tuple[Gpu, ...]
     torch_gpus: int | None
     """Number of GPUs that PyTorch can use; None if it was not asked."""
@@ -120,19 +120,20 @@ class Facts:
     listeners: tuple[Listener, ...] | None
     """Sockets that others can reach; None if the system does not show sockets to this user."""
     monitor_grows: bool | None
-    """True if Ray's monitor here can start nodes; None if none runs here for this cluster."""
+    """True if Ray's monitor here can start nodes; None if this node runs no monitor of this
+    cluster."""
     import_trouble: str
     """Error of the first import of a worker that fails; empty if none does."""
     storage_trouble: str
-    """Reason why the node could not read the probe, or its answer was not seen; empty if neither
-    failed."""
+    """Reason why the node could not read the probe, or why its answer was not seen; empty if it
+    was."""
     unseen_data: Mapping[str, str] = field(default_factory=dict)
-    """Path -> reason, for each file of the study's data that the node does not see whole."""
+    """Path -> reason, for each file of the study's data that the node does not see in full."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A node as the cluster lists it, with its answer."""
+    """A node of a cluster: what Ray lists of it, and the facts that it reports."""
 
     name: str
     cpus: float
@@ -149,7 +150,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """The nodes of a cluster with their answers."""
+    """The nodes of a cluster, with their facts."""
 
     address: str
     """Address of the cluster; empty for this machine alone."""
@@ -178,7 +179,8 @@ class Needs:
     least_memory: int
     """Bytes of the least training memory, over the budgets."""
     saved_state: int
-    """Bytes of the largest state; a trial on a GPU keeps a copy of it in its node's memory."""
+    """Bytes of the largest state; a trial on a GPU keeps a copy of its state in its node's
+    memory."""
 
     @property
     def shares_gpus(self) -> bool:

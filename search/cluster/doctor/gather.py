@@ -39,9 +39,10 @@ SERVICES = (
     ("ray::", "Ray agents"),
     ("mlflow", "MLflow"),
 )
-"""Part of a command line -> the service it runs. Ray's own names: ray/_private/services.py."""
+"""Part of a command line -> service that the process runs. The names are Ray's own:
+ray/_private/services.py."""
 USUAL_PORTS = {6379: "Ray GCS", 8265: "Ray dashboard", 10001: "Ray client server", 5000: "MLflow"}
-"""Port -> service, for sockets of other users, whose command line is hidden."""
+"""Port -> service, for sockets of other users, whose command lines are hidden."""
 
 ASK_TORCH = "import torch; print(torch.cuda.device_count() if torch.cuda.is_available() else 0)"
 DRIVER_SECONDS = 20
@@ -55,8 +56,8 @@ def gather(
 ) -> Facts:
     """The facts of this machine.
 
-    `ray_at` is Ray's folder and the address of its head, empty if Ray does not run; `memory` is the
-    memory in use and its size, in bytes.
+    `ray_at` is Ray's folder and the address of its head, both empty if Ray does not run; `memory`
+    is the bytes in use and the bytes of all memory.
     """
     commands = _commands()
     gpus, trouble = driver_gpus()
@@ -92,7 +93,8 @@ def disk(folder: Path) -> Disk:
 
 
 def driver_gpus() -> tuple[tuple[Gpu, ...], str]:
-    """GPUs that NVIDIA's driver lists and that the user has not hidden, and the driver's error.
+    """The GPUs that NVIDIA's driver lists, except those that the user has hidden, and the driver's
+    error.
 
     GPUs of AMD and Apple are not among them: only PyTorch and Ray see these.
     """
@@ -119,7 +121,7 @@ def driver_gpus() -> tuple[tuple[Gpu, ...], str]:
 
 
 def is_loopback(address: str) -> bool:
-    """True if only this machine can reach a socket at the address."""
+    """True if a socket at the address can be reached from this machine only."""
     ip = ipaddress.ip_address(address.partition("%")[0])
     return (getattr(ip, "ipv4_mapped", None) or ip).is_loopback
 
@@ -158,7 +160,7 @@ def _sources_hash() -> str:
 
 
 def _torch_gpus() -> tuple[int | None, str]:
-    """Number of GPUs that PyTorch can use, or its error.
+    """Number of GPUs that PyTorch can use, and its error if it failed.
 
     Asks in a separate process, since CUDA may kill a process in which it can't start.
     """
@@ -168,7 +170,7 @@ def _torch_gpus() -> tuple[int | None, str]:
 
 def _import_trouble(modules: tuple[str, ...]) -> str:
     """Imports modules as a worker does, in a separate process; returns file, line and error of the
-    first that fails."""
+    first import that fails."""
     if not modules:
         return ""
     # A worker has the search path of the search, and so of this process.
@@ -195,7 +197,8 @@ def output_of(
 
 
 def _token_hash(salt: str) -> str:
-    """Salted hash of Ray's token, from the first of Ray's places that has one, or empty."""
+    """Salted hash of Ray's token, which is read from the first of Ray's places that has one; empty
+    without a token."""
     token = os.environ.get("RAY_AUTH_TOKEN", "")
     if not token:
         named = os.environ.get("RAY_AUTH_TOKEN_PATH")

@@ -11,7 +11,7 @@ from fathom.objectives.user_code import place_of
 
 
 def trouble_of(module: str) -> str:
-    """File, line and error of an import that fails; empty if it does not."""
+    """File, line and error if the import of a module fails; empty if it works."""
     try:
         importlib.import_module(module)
     except BaseException as error:  # noqa: BLE001 - a module may even exit
@@ -22,7 +22,7 @@ def trouble_of(module: str) -> str:
 
 
 def main() -> None:
-    """Prints the first trouble."""
+    """Prints the first failure."""
     print(next(filter(None, map(trouble_of, sys.argv[1:])), ""))
 
 

@@ -12,7 +12,7 @@ STYLES = {Severity.OK: "green", Severity.WARNING: "yellow", Severity.FAILURE: "r
 
 
 def would_work(findings: Sequence[Finding]) -> bool:
-    """True if no finding makes a search fail."""
+    """True if none of the findings would make a search fail."""
     return all(found.level is not Severity.FAILURE for found in findings)
 
 

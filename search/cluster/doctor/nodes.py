@@ -1,5 +1,5 @@
-"""Asks every node of a cluster for its facts by a Ray task, or this machine where there is no
-cluster."""
+"""Asks every node of a cluster for its facts by a Ray task; without a cluster, asks this
+machine."""
 
 import time
 from dataclasses import replace
@@ -20,8 +20,8 @@ from fathom.search.study.hardware.memory import memory_limit
 from fathom.search.study.hardware.mps import mps_may_start
 
 ANSWER_SECONDS = 300.0
-"""Longest wait for all nodes: PyTorch alone can take minutes to load, on a busy machine or from a
-network disk."""
+"""Most seconds to wait for all nodes: PyTorch alone can take minutes to load, on a busy machine or
+from a network disk."""
 CLOCK_SECONDS = 10.0
 CLOCK_READINGS = 3
 """Number of readings of each clock; the quickest one counts."""
@@ -43,7 +43,8 @@ def ask_nodes(question: NodeQuestion) -> ClusterFacts:
 
 
 def alone(question: NodeQuestion) -> ClusterFacts:
-    """Facts of this machine as the only node, without Ray; a search here starts CUDA's MPS."""
+    """Facts of this machine as the only node, gathered without Ray; a search here would start
+    CUDA's MPS."""
     facts = _look(question, "here", (str(places()[0]), ""))
     facts = replace(facts, mps=mps_may_start())
     node = Node(
@@ -93,7 +94,7 @@ def _on(task: Any, node_id: str) -> Any:
 
 
 def _look_there(question: NodeQuestion, node: str) -> Facts:
-    """Gathers the facts of the node on which this Ray task runs."""
+    """Gathers the facts of a node, as a Ray task on that node."""
     return _look(question, node, ray_internals.node_here())
 
 
@@ -104,10 +105,11 @@ def _look(question: NodeQuestion, node: str, ray_at: tuple[str, str]) -> Facts:
 
 
 def _clock_ahead(node_id: str) -> float:
-    """Least number of seconds by which a node's clock is ahead of this one; 0 if the clocks may
-    agree.
+    """Least number of seconds by which a node's clock is ahead of this machine's, negative if
+    behind; 0 if they may agree.
 
-    The node reads its clock at some moment between two readings here.
+    The node reads its clock between two readings of this machine's clock, which bound the
+    difference.
     """
     read = _on(ray.remote(num_cpus=0, max_retries=0)(_clock), node_id)
     bounds = []

@@ -39,7 +39,8 @@ def _plant(folder: Path, name: str) -> ClusterProbe:
 
 
 def answer(probe: ClusterProbe, node: str) -> str:
-    """Reads the probe file on a node and writes a copy beside it; returns the error, or nothing."""
+    """Reads the probe file on a node and writes a copy beside it; returns the error, empty if
+    none."""
     try:
         content = Path(probe.folder, probe.name).read_text(encoding="utf-8")
         if content != probe.content:
@@ -52,7 +53,7 @@ def answer(probe: ClusterProbe, node: str) -> str:
 
 
 def is_answered(probe: ClusterProbe, node: str) -> bool:
-    """True if this process sees the answer of a node, or asks for none."""
+    """True if this process sees the answer of a node, or if the probe asks for none."""
     try:
         return bool(probe.trouble) or _answer_path(probe, node).read_text() == probe.content
     except OSError:

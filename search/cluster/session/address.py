@@ -21,26 +21,27 @@ TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
 
 @dataclass(frozen=True, slots=True)
 class NamedCluster:
-    """An address of a Ray cluster and its source."""
+    """An address of a Ray cluster, and where it was found."""
 
     address: str | None
-    """Address of the cluster; None where none is named, or where its source is not trusted."""
+    """Address of the cluster; None if none is named, or if the place that names it is not
+    trusted."""
     source: str = "RAY_ADDRESS"
-    """The variable or the file that names it."""
+    """The variable or the file that names the address."""
     doubt: str = ""
     """Reason why the file is not trusted."""
 
     @property
     def from_variable(self) -> bool:
-        """True if the user named it for this run."""
+        """True if the user named the address for this run, by the variable."""
         return self.source == "RAY_ADDRESS"
 
 
 def named_cluster() -> NamedCluster:
     """The cluster that `RAY_ADDRESS` names, or that `ray start` on this machine belongs to.
 
-    Ray's own `auto` would find any Ray on this machine: also that of another user, or one that ends
-    with another search. Here `auto` means the file that `ray start` wrote.
+    Ray's own `auto` would find any Ray on this machine, even one of another user, or one that ends
+    with another search. Here `auto` means the address in the file that `ray start` wrote.
     """
     named = os.environ.get("RAY_ADDRESS")
     if named and named != "auto":
@@ -70,7 +71,8 @@ def named_cluster() -> NamedCluster:
 
 
 def is_reachable(address: str) -> bool:
-    """True if something listens at an address, or if the address is no HOST:PORT."""
+    """True if something listens at an address, or if the address does not have the form
+    HOST:PORT."""
     host, _, port = address.rpartition(":")
     if "://" in address or not port.isdigit():
         return True
@@ -89,7 +91,7 @@ def _user(number: int) -> str:
 
 
 def _listeners(address: str) -> set[int]:
-    """Numbers of the users whose processes listen at an address of this machine; empty for another
+    """Ids of the users whose processes listen at an address of this machine; empty for another
     machine, and where the system has no tables of sockets."""
     host, _, port = address.rpartition(":")
     if not port.isdigit() or not _is_here(host.strip("[]")):
@@ -107,7 +109,8 @@ def _listeners(address: str) -> set[int]:
 
 
 def _is_here(host: str) -> bool:
-    """True for a name or an address of this machine, to which a socket can be bound."""
+    """True if a host is a name or an address of this machine, so that a socket can be bound to
+    it."""
     try:
         for family, kind, _, _, place in socket.getaddrinfo(host, 0, type=socket.SOCK_DGRAM):
             with socket.socket(family, kind) as probe:

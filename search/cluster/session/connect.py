@@ -1,5 +1,5 @@
-"""Connects this process to Ray, without Ray's handler of SIGTERM and with this search path for
-workers."""
+"""Connects this process to Ray: without Ray's handler of SIGTERM, and with this process's search
+path for workers."""
 
 import logging
 import signal
@@ -14,7 +14,7 @@ QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
 
 
 def connect(**settings: Any) -> None:
-    """Starts or joins Ray, and keeps this process's handler of SIGTERM: Ray's aborts with a
+    """Starts or joins Ray, and keeps this process's handler of SIGTERM: Ray's handler aborts with a
     dump."""
     before = signal.getsignal(signal.SIGTERM)
     environment = settings.get("runtime_env", {}).get("env_vars", {})

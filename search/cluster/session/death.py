@@ -1,5 +1,5 @@
-"""Ends the search, with one line, when the Ray that it started on this machine has died, or the
-head of the cluster that it joined.
+"""Ends the search, with one line, when its Ray has died: the one that it started on this machine,
+or the head of the cluster that it joined.
 
 Ray itself waits for up to a minute, prints pages of its logs, and does not say how to go on.
 """
@@ -35,21 +35,22 @@ VITAL = {PROCESS_TYPE_RAYLET, PROCESS_TYPE_GCS_SERVER}
 
 @dataclass
 class RayWatch:
-    """Messages to the thread that watches a Ray."""
+    """The state shared with the thread that watches Ray."""
 
     over: threading.Event = field(default_factory=threading.Event)
     """Set to end the watch."""
     socket: str = ""
-    """Socket of the raylet once Ray is up; empty before."""
+    """Path of the raylet's socket once Ray is up; empty before."""
 
     @property
     def is_shut_down(self) -> bool:
-        """True once Ray was up and this process has left it, even if it has started another."""
+        """True once Ray was up and this process has left it, even if the process has started
+        another Ray."""
         return bool(self.socket) and not _is_connected_to(self.socket)
 
 
 def end_with_ray(started: Sequence[subprocess.Popen[bytes]], again: str) -> RayWatch:
-    """Watches Ray's processes from before its start until it is shut down, or the watch is over.
+    """Watches Ray's processes, from before Ray starts until it is shut down or the watch is over.
 
     `started` grows as Ray starts its processes; `again` is the command that resumes the search.
     """
@@ -63,7 +64,7 @@ def end_with_head(address: str, again: str) -> None:
     """Watches the head of a joined cluster until Ray is shut down.
 
     Ray itself ends the process once it has tried to reconnect for a minute. This function ends it
-    just before, with `again`, the command that resumes the search.
+    just before that, and prints `again`, the command that resumes the search.
     """
     patience = ray_internals.reconnect_seconds() - EARLIER_SECONDS
     watched = (address, patience, again)
@@ -71,8 +72,8 @@ def end_with_head(address: str, again: str) -> None:
 
 
 def _watch_head(address: str, patience: float, again: str) -> None:
-    """Ends this process once the head of a cluster could not be reached for so many seconds, or
-    this machine's raylet is gone, in which case Ray would end it as well."""
+    """Ends this process once the head of a cluster was out of reach for `patience` seconds, or once
+    this machine's raylet is gone, in which case Ray would end the process as well."""
     silent_since, socket, was_there = None, ray_internals.raylet_socket(), False
     while _is_connected_to(socket):
         is_there = _has_socket(socket)
@@ -96,7 +97,8 @@ def _is_connected_to(socket: str) -> bool:
 
 
 def _has_socket(path: str) -> bool:
-    """True if a process has a Unix socket of this path, or if the system has no list of sockets."""
+    """True if a process has a Unix socket of this path, or if the system has no table of
+    sockets."""
     try:
         return path in SOCKETS.read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -104,8 +106,8 @@ def _has_socket(path: str) -> bool:
 
 
 def _watch(watch: RayWatch, started: Sequence[subprocess.Popen[bytes]], again: str) -> None:
-    """Ends this process once a process of Ray's is dead at two looks: at one, Ray may just be
-    ending itself.
+    """Ends this process once a process of Ray's is found dead twice: after the first time, Ray may
+    just be shutting down.
 
     A process that exits during the start is left to Ray, which then gives the reason.
     """
@@ -147,7 +149,8 @@ def _how(status: int) -> str:
 
 
 def _end(line: str) -> None:
-    """Ends this process at once, since its main thread may wait for a Ray that never answers."""
+    """Ends this process at once, since its main thread may be waiting for a Ray that never
+    answers."""
     show_cursor = "\x1b[?25h" if sys.stdout.isatty() else ""  # hidden while a table is drawn
     sys.stdout.write(show_cursor)
     sys.stdout.flush()

@@ -20,10 +20,10 @@ import ray
 
 PREFIX = "fathom-"
 RAY = "ray"
-"""Ray's folder in the private one: Ray itself opens it to all users."""
+"""Name of Ray's folder inside the private one: Ray itself opens its folder to all users."""
 LONGEST_SOCKET = f"{RAY}/session_2026-11-25_09-09-55_123456_1234567/sockets/plasma_store"
 LONGEST_PATH = 107 if sys.platform.startswith("linux") else 103
-"""Bytes of the path of a socket, at most, on this system."""
+"""Most bytes that the path of a socket may have on this system."""
 LEAST_FREE = 10_000_000
 """Bytes free for logs and sockets; with less Ray does not start."""
 LOCK = "lock"
@@ -31,8 +31,8 @@ LOCK = "lock"
 
 
 def private_folder() -> Path:
-    """Makes a folder for Ray that only this user can enter, to be deleted when this process ends;
-    deletes the folders that killed processes left.
+    """Makes a folder for Ray that only this user can enter, and that is deleted when this process
+    ends; also deletes the folders that killed processes left.
 
     Raises:
         OSError: when there is no place for one; `filename` is the place tried.
@@ -61,8 +61,8 @@ def base_folder() -> Path:
 
 
 def places() -> tuple[Path, ...]:
-    """Folders in which Ray's folder may be made: `RAY_TMPDIR` alone; without it `TMPDIR`, or `/tmp`
-    where that can't be used."""
+    """Folders in which Ray's folder may be made: `RAY_TMPDIR` alone if it is set; otherwise
+    `TMPDIR`, or `/tmp` if `TMPDIR` can't be used."""
     if named := os.environ.get("RAY_TMPDIR"):
         return (Path(named),)
     return (Path(os.environ.get("TMPDIR") or "/tmp"), Path("/tmp"))
@@ -101,7 +101,7 @@ def _locked(folder: Path) -> TextIO | None:
 
 
 def _delete(folder: Path, lock: TextIO | None) -> None:
-    """Deletes a folder once Ray has ended; at the exit of the process that made it."""
+    """Deletes a folder at the exit of the process that made it, once Ray has ended."""
     ray.shutdown()
     shutil.rmtree(folder, ignore_errors=True)
     if lock:
@@ -109,7 +109,7 @@ def _delete(folder: Path, lock: TextIO | None) -> None:
 
 
 def _delete_abandoned(base: Path) -> None:
-    """Deletes this user's folders whose processes were killed."""
+    """Deletes this user's folders that killed processes left."""
     for folder in _own_folders(base):
         with suppress(OSError), (folder / LOCK).open("r+") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

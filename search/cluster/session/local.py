@@ -36,11 +36,13 @@ WORKER_ENVIRONMENT = {
     "MALLOC_TRIM_THRESHOLD_": str(2**33),
 }
 LEAST_ADDRESSES = 10e9
-"""Bytes of address space that each process of Ray needs, most of which it never touches."""
+"""Bytes of address space that each process of Ray reserves; it uses few of them."""
 SLOW_SECONDS = 25.0
-"""A start that failed after this time was too slow: Ray gives each of its steps at least 30 s."""
+"""Seconds after which a failed start counts as too slow: Ray gives each of its steps at least 30
+s."""
 STARTS = 6
-"""Number of slow starts after which a machine is called too busy: three minutes at least."""
+"""Number of slow starts after which a machine counts as too busy; together they take at least three
+minutes."""
 
 
 class _RayProcess(subprocess.Popen[bytes]):
@@ -54,11 +56,12 @@ class _RayProcess(subprocess.Popen[bytes]):
             super().__init__(command, **settings, start_new_session=True)
 
     def terminate(self) -> None:
-        """Ends the process, in which SIGTERM is blocked."""
+        """Ends the process by SIGKILL, as SIGTERM is blocked in it."""
         self.kill()
 
     def kill(self) -> None:
-        """Ends the process and its helpers, which would otherwise wait for processes that ended."""
+        """Kills the process and its helpers, which would otherwise wait for processes that have
+        ended."""
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
 
@@ -67,8 +70,9 @@ def start_here(again: str) -> None:
     """Starts Ray on this machine, with the environment that its workers need; tries again if the
     start is too slow.
 
-    No worker is started ahead: Tune gives its actors a `runtime_env`, which no such worker has.
-    Should Ray die later, this process ends and prints `again`, the command that resumes the search.
+    No worker is started in advance: Tune gives its actors a `runtime_env`, which such a worker
+    would lack. Should Ray die later, this process ends and prints `again`, the command that resumes
+    the search.
 
     Raises:
         OSError: when the memory is too small, or Ray does not start, mostly because of its
@@ -99,7 +103,7 @@ def start_here(again: str) -> None:
 
 
 def _starts_in_time(folder: Path, again: str) -> bool:
-    """Starts Ray; False if it took too long. Raises OSError where it can't start at all."""
+    """Starts Ray; returns False if that took too long. Raises OSError if Ray can't start at all."""
     began = time.monotonic()
     try:
         _start(folder, again)
@@ -140,21 +144,21 @@ def _start(folder: Path, again: str) -> None:
 
 
 def _store_bytes() -> int | None:
-    """Bytes of Ray's object store if memory has a limit, which Ray may not know; None without a
-    limit, as Ray then takes the same share by itself."""
+    """Size of Ray's object store in bytes, if memory has a limit that Ray may not know; None
+    without a limit, where Ray takes the same share by itself."""
     limit = memory_limit()
     return int(STORE_SHARE * limit.size) if limit else None
 
 
 def _busy() -> str:
-    """A clause of a message with the load average and the number of cores."""
+    """A clause for error messages with the load average and the number of cores."""
     cores = os.cpu_count() or 1
     return f"this machine is busy ({os.getloadavg()[0]:.0f} processes on {cores} cores)"
 
 
 @contextmanager
 def _environment(variables: dict[str, str]) -> Iterator[None]:
-    """Context in which processes that start have these variables."""
+    """Context in which newly started processes have these environment variables."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:

@@ -1,6 +1,6 @@
 """Joins the Ray cluster that runs here, or starts Ray on this machine.
 
-Imports neither Tune nor torch, so that Ray can start while both are imported.
+Imports neither Tune nor torch, so that Ray can start while they are imported.
 """
 
 import logging
@@ -52,8 +52,8 @@ class NotJoinedError(ConfigError):
 def start_ray(resources: ResourcesConfig, again: str, own_code: Sequence[str] = ()) -> None:
     """Joins the Ray cluster that runs here; without one, starts Ray on this machine alone.
 
-    `again` is the command that resumes the search, printed should Ray die; `own_code` are the
-    places of the user's code, already imported, that the study names.
+    `again` is the command that resumes the search, which is printed if Ray dies; `own_code` are the
+    import paths of the user's code that the study names, imported already.
     """
     # The result files that Tune writes for every trial would repeat records.jsonl, at a cost.
     os.environ["TUNE_DISABLE_AUTO_CALLBACK_LOGGERS"] = "1"
@@ -74,15 +74,15 @@ def start_ray(resources: ResourcesConfig, again: str, own_code: Sequence[str] = 
 
 
 def cluster_address() -> str | None:
-    """The address in `RAY_ADDRESS`, or that of `ray start` on this machine; None without either."""
+    """The address in `RAY_ADDRESS`, or the one that `ray start` left on this machine; None without
+    either."""
     return named_cluster().address
 
 
 def join_cluster(*, own_code: bool = False) -> str | None:
     """Joins the cluster and returns its address; None where there is none.
 
-    With `own_code`, the modules that the user's code has imported from the working folder are sent
-    to every node.
+    With `own_code`, the modules that were imported from the working folder are sent to every node.
 
     Raises:
         NotJoinedError: when this process can't join it, or no head answers there: a search on this
@@ -122,8 +122,8 @@ def join_cluster(*, own_code: bool = False) -> str | None:
 
 
 def _worker_environment(*, own_code: bool) -> dict[str, Any]:
-    """Ray's `runtime_env` of every worker: the user's modules are found before a checkout of
-    Fathom, which has folders of common names, and after what is installed."""
+    """Ray's `runtime_env` of every worker. In it the user's modules come after installed packages,
+    and before a checkout of Fathom, which has folders of common names."""
     if not own_code:
         return {"env_vars": WORKER_ENVIRONMENT}
     last = {"PYTHONPATH": str(CHECKOUT)} if str(CHECKOUT) in sys.path else {}
@@ -137,8 +137,9 @@ def gpus_per_trial(resources: ResourcesConfig) -> float:
 
 
 def concurrent_trials(resources: ResourcesConfig) -> int:
-    """Number of trials that fit the cluster or, without one, the cores and the memory of this
-    machine. Without this number Tune would start trials almost one by one."""
+    """Number of trials that fit the cluster; without a cluster, those that fit the cores and the
+    memory of this machine. Tune needs the number: otherwise it would start trials almost one by
+    one."""
     cluster = ray.cluster_resources()
     fitting = resources.trials_at_once(cluster.get("CPU", 1), cluster.get("GPU", 0))
     if resources.max_concurrent_trials != "auto" or cluster_address():
@@ -152,8 +153,8 @@ def all_nodes_but(nodes: tuple[str, ...]) -> dict[str, str]:
 
 
 def _check_resources(resources: ResourcesConfig) -> None:
-    """Checks that this machine has the resources that a trial asks for, which would otherwise wait
-    for ever.
+    """Checks that this machine has the resources that a trial asks for; otherwise the trial would
+    wait for ever.
 
     Raises:
         ConfigError: when it asks for more.

@@ -1,5 +1,5 @@
-"""Asks whether the head of a Ray cluster answers at an address, for which Ray itself would wait
-minutes. Takes a tenth of a second to import."""
+"""Asks whether the head of a Ray cluster answers at an address; Ray itself would wait minutes for
+it. Takes a tenth of a second to import."""
 
 import asyncio
 import logging
@@ -15,9 +15,9 @@ from fathom.search.cluster.session.address import is_reachable
 log = logging.getLogger(__name__)
 
 SIGN_SECONDS = 12.0
-"""Longest wait for a first sign of a head, from before the connection."""
+"""Most seconds to wait for the first sign of a head, counted from before the connection."""
 ANSWER_SECONDS = 600.0
-"""Longest wait for a head that has given a sign."""
+"""Most seconds to wait for the answer of a head that has given a sign."""
 
 
 class RefusedError(ConnectionError):
@@ -33,7 +33,7 @@ class NobodyError(NoHeadError):
 
 
 def wait_for_head(address: str) -> None:
-    """Returns once a head of Ray answers at an address; one that answers slowly is waited for.
+    """Waits until a head of Ray answers at an address, however slowly.
 
     Raises:
         RefusedError: when the head refuses the token of this process, or its lack of one.

@@ -11,19 +11,20 @@ COPIED_BY_TUNE = (
     "AWS_SECURITY_TOKEN",
     "AWS_SESSION_TOKEN",
 )
-"""Names of variables that Tune would copy to every worker, where Ray's agent would log them."""
+"""Names of variables that Tune copies to every worker unless they are hidden; Ray's agent would log
+them."""
 SECRET = re.compile(
     r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|CREDS|_PWD|_PASS|_PAT"
     r"|CONNECTION_STRING)(_|$)",
     re.IGNORECASE,
 )
-"""Pattern in the name of a variable that holds a credential."""
+"""Pattern that is found in the name of a variable with a credential."""
 LOGIN = re.compile(r"://[^/\s@]*:[^/\s]*@")
-"""Pattern in the value of a variable that is an address with a password."""
+"""Pattern that is found in the value of a variable if it is an address with a password."""
 
 
 def secret_names() -> set[str]:
-    """Names of the variables with credentials that only this process needs; variables of Ray and of
+    """Names of the variables with credentials that this process alone needs; those of Ray and of
     proxies are not among them."""
     return {
         name

@@ -21,7 +21,8 @@ from fathom.search.report.charts.paper_figures import (
 )
 
 EDGE, LINE = 0.2, 0.14
-"""Inches from the sides to all texts, and from the top and the bottom to the first and the last."""
+"""Inches from the sides to all texts; inches from the top to the first text, and from the last to
+the bottom."""
 CLAIM_TOP, CHARTS_BOTTOM = 0.36, 0.82
 """Inches from the top to the claim, and from the bottom to the axes of the charts."""
 CLAIM_POINTS = (13.0, 11.0, 9.0)
@@ -29,11 +30,11 @@ CLAIM_POINTS = (13.0, 11.0, 9.0)
 MOST_LINES = 3
 LINE_SPACING = 1.25
 LETTERS = 118.0
-"""Letters of the claim in an inch of width, times their size in points."""
+"""Letters per inch in a line of the claim, multiplied by the font size in points."""
 CHART_TEXTS, BELOW_AXES = 0.9, 0.5
-"""Inches of the texts that stand above the axes of a chart, and below them."""
+"""Inches that a chart's texts take above its axes, and below them."""
 CHART_LETTERS, QUESTION_LETTERS = 13, 16.5
-"""Letters in an inch of a chart's title, and of the smaller question above it."""
+"""Letters per inch of a chart's title, and of the smaller question above it."""
 MOST_COLUMNS = 4
 
 
@@ -42,9 +43,9 @@ class PictureSize:
     """The size of a picture."""
 
     width: float
-    """Inches."""
+    """Width in inches."""
     height: float
-    """Inches."""
+    """Height in inches."""
     dots_per_inch: int
 
 
@@ -89,7 +90,7 @@ def save_picture(shown: AnswerPicture, path: Path, size: PictureSize) -> None:
 
 
 def _draw_charts(figure: Figure, charts: Sequence[Chart], size: PictureSize, top: float) -> None:
-    """Draws charts in rows, so many inches below the top of the picture."""
+    """Draws charts in rows that begin `top` inches below the top of the picture."""
     if not charts:
         return
     columns = min(MOST_COLUMNS, len(charts))
@@ -115,7 +116,7 @@ def _claim_lines(claim: str, width: float) -> tuple[float, list[str]]:
 
 
 def _metadata(shown: AnswerPicture) -> dict[str, str]:
-    """Texts by the keywords that the standard of PNG names."""
+    """Returns the picture's texts by the keywords of the PNG standard."""
     return {
         "Title": shown.heading,
         "Description": shown.claim,

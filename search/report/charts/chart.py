@@ -35,10 +35,9 @@ class Form(StrEnum):
 
 
 class Marker(StrEnum):
-    """Shape of a point, which means the same in every chart: filled for what was measured to
-    the end, hollow for what was not, a caret for what lies off the scale, a cross for what has no
-    loss, a bar for a mean or for a
-    place that holds the best, a star for the answer."""
+    """Shape of a point, with the same meaning in every chart: filled for a value measured to the
+    end, hollow for one that was not, a caret for one off the scale, a cross for no loss, a bar for
+    a mean or for a place that holds the best, a star for the answer."""
 
     DOT = "dot"
     STAR = "star"
@@ -60,7 +59,7 @@ class Axis:
     quantity: str
     """Short name of the values in hover texts."""
     form: Form = Form.PLAIN
-    """How its values are written in hover texts and tables."""
+    """Form in which the axis's values are written in hover texts and tables."""
 
     def place(self, value: float) -> float:
         """Returns a value's position between the ends, as a share of the axis."""
@@ -92,11 +91,11 @@ class Points:
     bars: tuple[tuple[float, float], ...] = ()
     """(low, high) of a vertical error bar for each point; empty without bars."""
     values: tuple[tuple[float, float | None], ...] = ()
-    """The values behind each point, for points that are drawn elsewhere than at their values; a
-    None has no value. Empty where all are drawn at their values."""
+    """The values of each point, for points that are not drawn at their values; a None has no value.
+    Empty where all points are drawn at their values."""
     in_legend: bool = True
     hues: tuple[Hue, ...] = ()
-    """Colour of each point, where they differ; `hue` is that of the legend."""
+    """Colour of each point, if they differ; the legend then shows `hue`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +127,7 @@ class Band:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Labels:
-    """Texts beside what they name; the first letter of each stands right of its place."""
+    """Texts, each beside a place; its first letter stands right of that place."""
 
     name: str = "names"
     x: tuple[float, ...]
@@ -136,14 +135,14 @@ class Labels:
     texts: tuple[str, ...]
     hues: tuple[Hue, ...]
     above: bool = False
-    """True if they stand above their places, in the middle."""
+    """True if each text is centred above its place."""
 
 
 Mark = Points | Line | Band | Labels
 
 
 def visible(*marks: Mark) -> tuple[Mark, ...]:
-    """Returns the marks that have a point."""
+    """Returns the marks that have at least one point."""
     return tuple(mark for mark in marks if mark.x)
 
 
@@ -168,7 +167,7 @@ class Chart:
 
 
 def linear_ticks(low: float, high: float) -> tuple[tuple[float, str], ...]:
-    """Returns round numbers between two ends, with the decimals that tell them apart."""
+    """Returns round numbers between two ends, each with as many decimals as tell them apart."""
     raw = (high - low) / (MOST_TICKS - 1)
     magnitude = 10.0 ** math.floor(math.log10(raw))
     step = next(m * magnitude for m in (1, 2, 2.5, 5, 10) if m * magnitude >= raw * (1 - 1e-9))

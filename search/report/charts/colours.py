@@ -32,9 +32,9 @@ DEPTHS = (
     Hue("#b8366a", "#e58a86"),
     Hue("#35125f", "#ffefd0"),
 )
-"""Colours of depths 1, 4, 16, and of `DEEPEST` or more: the deeper, the further from the page in
-lightness, so that their order is seen by eyes of every kind. None of them looks like `ACCENT`,
-which is the answer's."""
+"""Colours of depths 1, 4, 16, and of `DEEPEST` or more. The deeper, the more a colour differs from
+the page in lightness, so that colour-blind eyes see the order too. None looks like `ACCENT`, the
+colour of the answer."""
 DEEPEST = 64
 
 

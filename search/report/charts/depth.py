@@ -1,4 +1,4 @@
-"""The charts of loss, with its fit and interval, and of metrics against depth for one budget."""
+"""Charts against depth for one budget: the loss, with its fit and interval, and the metrics."""
 
 import math
 from collections import Counter
@@ -23,7 +23,7 @@ from fathom.search.report.words.text import metric_name, metric_title, question
 from fathom.search.words import both_ends
 
 WITHOUT_LOSS = (Outcome.DIVERGED, Outcome.OUT_OF_MEMORY, Outcome.FAILED)
-"""Outcomes without a loss that fits the scale."""
+"""Outcomes whose losses, if any, do not fit the scale."""
 NEXT_POINT, WIDEST_ROW = 0.05, 0.16
 """Distance of points side by side, and greatest width of the points of a depth; in ln depth."""
 HUES = (colours.ACCENT, colours.ORANGE, colours.GREEN, colours.PINK, colours.INK, colours.MUTED)
@@ -151,7 +151,8 @@ def _without_loss(records: Sequence[TrialRecord], y: chart.Axis) -> list[chart.M
 def _trials(
     name: str, records: Sequence[TrialRecord], marker: chart.Marker, *, edge: float | None = None
 ) -> chart.Points:
-    """Returns one point for each trial, at its last loss or side by side on the upper edge."""
+    """Returns one point for each trial, at its last loss; with `edge`, side by side at that
+    height."""
     depths = [record.spec.shape.depth for record in records]
     aside = [0.0] * len(depths) if edge is None else _aside(depths)
     x = [depth * math.exp(place) for depth, place in zip(depths, aside, strict=True)]

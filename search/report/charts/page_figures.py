@@ -18,7 +18,7 @@ from fathom.search.report.charts.chart import Band, Chart, Labels, Line, Marker,
 from fathom.search.report.charts.colours import Hue
 
 STEPS = 20_000
-"""Steps of an axis in which curves are drawn: their values can be read off the drawing."""
+"""Steps into which an axis is divided for curves; a script reads their values from the drawing."""
 EDGE = 1e-3
 """Share of an axis by which a point may lie outside it and still be drawn."""
 
@@ -26,17 +26,17 @@ EDGE = 1e-3
 class FigureData:
     """Texts for the page's script, which shows them at a point or a line and in tables.
 
-    These texts are compressed: they would be most of a page on a thousand trials.
+    These texts are compressed: uncompressed, those of a thousand trials would be most of a page.
     """
 
     def __init__(self) -> None:
         self._texts: dict[str, int] = {}
         self._figures: dict[str, dict[str, list[Any]]] = {}
         self.trials: Sequence[Mapping[str, Any]] = ()
-        """A row for each trial, heading -> value, of the table that a reader sorts."""
+        """A row for each trial, of the table that a reader can sort: its values by heading."""
 
     def add(self, chart: Chart) -> None:
-        """Adds a chart: its points and lines are described in the order in which they are drawn."""
+        """Adds a chart: descriptions of its points and lines, in drawing order."""
         points = [mark for mark in chart.marks if isinstance(mark, Points)]
         lines = [mark for mark in chart.marks if isinstance(mark, Line)]
         described = [
@@ -75,7 +75,7 @@ class LegendEntry:
     symbol: str
     """A marker's name, or `line`, `dash` or `band`."""
     series: int | str
-    """Number of the marks of this name in the drawing; empty for a band."""
+    """Number of the series in the drawing, for marks of this name; empty for a band."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,8 @@ class PageFigure:
     chart: Chart
     svg: str
     axes: dict[str, tuple[float, float, bool, str, str]]
-    """Axis -> low and high end, whether it is a log scale, quantity, form of its values."""
+    """Name of an axis -> its low end, its high end, whether it is logarithmic, its quantity, and
+    the form of its values."""
     legend: tuple[LegendEntry, ...]
 
 
@@ -156,7 +157,8 @@ def _look(line: Line) -> tuple[str, str, float]:
 
 
 def _lines(lines: Sequence[Line], chart: Chart, series: dict[str, int]) -> str:
-    """Returns lines of one look, written once, as there may be hundreds of lines."""
+    """Returns lines of one look as SVG; the look is written once, as there may be hundreds of
+    lines."""
     name, classes, width = _look(lines[0])
     drawn = "".join(f'<path class="line" d="{_path(line.x, line.y, chart)}"/>' for line in lines)
     return f'<g class="{classes}" data-s="{series[name]}" stroke-width="{width:g}">{drawn}</g>'
@@ -179,7 +181,7 @@ def _points(points: Points, chart: Chart, series: int) -> str:
 
 
 def point_values(points: Points, chart: Chart) -> list[list[str]]:
-    """Returns the values to show for each point: its own, wherever it is drawn."""
+    """Returns the values to show for each point: its true values, wherever it is drawn."""
     values = points.values or tuple(zip(points.x, points.y, strict=True))
     shown = []
     for (x, y), bar in zip(values, points.bars or [None] * len(values), strict=True):
@@ -224,7 +226,7 @@ def _symbol(mark: Line | Points) -> str:
 
 
 def _series(chart: Chart) -> dict[str, int]:
-    """Returns the number of each name: marks of one name are one series."""
+    """Returns a number for each name; marks of the same name are one series."""
     names = (mark.name for mark in chart.marks if isinstance(mark, Line | Points))
     return {name: number for number, name in enumerate(dict.fromkeys(names))}
 

@@ -1,4 +1,4 @@
-"""Charts for papers and the answer as one picture to share, as PNG and SVG, by matplotlib."""
+"""Draws charts for papers, and the answer as one picture to share, as PNG and SVG by matplotlib."""
 
 import io
 import math
@@ -23,7 +23,7 @@ from fathom.search.report.charts.chart import Axis, Band, Chart, Labels, Line, M
 from fathom.search.report.charts.colours import INK, MUTED
 
 WIDTH, HEIGHT = 6.4, 4.8
-"""Inches; a figure with many rows in its legend is higher."""
+"""Width and height of a figure in inches; one with many rows in its legend is higher."""
 LEFT, RIGHT, TOP, BOTTOM = 0.78, 0.28, 0.62, 0.52
 """Inches from the axes to the sides, and to the legend below them.
 
@@ -35,12 +35,12 @@ LOWEST_AXES = 2.7
 DOTS_PER_INCH = 300
 LETTERS_PER_INCH = 18
 SVG_METADATA = {"Date": None, "Creator": None}
-"""Neither, so that the same records give the same bytes."""
+"""No date and no creator, so that the same records give the same bytes."""
 CHARTS_A_PROCESS = 20
-"""Charts that are drawn in the time in which another process starts."""
+"""Number of charts that take as long to draw as another process takes to start."""
 BAND_OPACITY = 0.16
 MOST_VECTORS = 1000
-"""Lines and points of a chart that an SVG has one by one; more are a picture in it."""
+"""Most lines and points of a chart that an SVG draws as vectors; more become a bitmap in it."""
 SYMBOLS = {
     Marker.DOT: ("o", 5.0),
     Marker.STAR: ("*", 12.0),
@@ -49,7 +49,7 @@ SYMBOLS = {
     Marker.ABOVE: ("^", 5.5),
     Marker.CROSS: ("x", 6.0),
 }
-"""Marker -> symbol and size in points."""
+"""Marker -> matplotlib's symbol for it, and the symbol's size in points."""
 PAPER: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 9,
@@ -172,7 +172,7 @@ def _set_ticks(side: XAxis | YAxis, axis: Axis) -> None:
 
 
 def _look(mark: Mark) -> object:
-    """Key shared by lines that are drawn together, since there may be thousands."""
+    """Key of a mark; lines with the same key are drawn together, as there may be thousands."""
     return (mark.name, mark.hue, mark.dash, mark.width) if isinstance(mark, Line) else id(mark)
 
 
@@ -259,7 +259,7 @@ def draw_small(axes: Axes, chart: Chart, letters: int) -> None:
 
 
 def _write_above(axes: Axes, points: float, text: str, **style: Any) -> None:
-    """Writes text above a chart, from the left end of its labels on."""
+    """Writes text above a chart, beginning at the left end of the chart's labels."""
     left = -72 * (SMALL_LEFT - SMALL_EDGE)
     place: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points"}
     axes.annotate(text, (0, 1), (left, points), va="bottom", **place, **style)

@@ -14,10 +14,10 @@ HEIGHTS = (
     ("within 0.1 nats", 0.1, colours.ORANGE),
     ("higher", inf, colours.MUTED),
 )
-"""Kinds of finished trials by their height above the lowest loss: name, nats, colour."""
+"""Kinds of finished trials: name, most nats above the lowest loss, colour."""
 
 MAY_BE = "may be the best (95 %)"
-"""Name of the sizes and depths that hold the best of both with that probability."""
+"""Name of the pairs of size and depth that contain the best pair with a probability of 95 %."""
 
 
 def loss_over_sizes(records: Sequence[TrialRecord], optimum: Optimum) -> chart.Chart | None:
@@ -50,7 +50,7 @@ def loss_over_sizes(records: Sequence[TrialRecord], optimum: Optimum) -> chart.C
 
 
 def _finished(records: Sequence[TrialRecord]) -> list[chart.Points]:
-    """Points of the finished trials by their height above the lowest loss."""
+    """Points of the finished trials, grouped by how far their losses are above the lowest."""
     losses = {r.spec.trial: r.loss for r in records if r.loss is not None}
     lowest, least, found = min(losses.values(), default=0.0), -1.0, []
     for name, most, hue in HEIGHTS:

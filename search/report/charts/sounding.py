@@ -14,17 +14,18 @@ from fathom.search.report.charts import chart, colours
 from fathom.search.report.words.text import counted, question_across
 
 BESIDE = 1.6
-"""Factor by which the chart reaches beyond its smallest and its largest size."""
+"""Factor by which the chart extends below its smallest size and above its largest."""
 ABOVE = 1.3
-"""Factor by which the chart's scale of depths goes beyond its deepest mark."""
+"""Ratio of the top of the chart's scale of depths to its deepest mark."""
 MOST_ABOVE = 4.0
-"""Factor by which it reaches above the deepest trial, if the law's interval reaches further."""
+"""Greatest multiple of the deepest trial's depth up to which the scale follows the law and its
+interval."""
 LEAST = 0.8
-"""Depth at the bottom: no model has less than one layer."""
+"""Depth at the bottom of the chart, slightly below one layer, the least that a model has."""
 SHORT = 0.97
-"""Factor by which an interval is drawn longer at each end: one of a single depth is seen, too."""
+"""Factor by which an interval is extended at each end, so that one of a single depth is visible."""
 STEPS = 48
-"""Parts of the law's line."""
+"""Number of segments in the law's line."""
 
 
 def sounding_chart(
@@ -58,7 +59,7 @@ def sounding_chart(
 
 
 def _line(law: WeighedLaws, low: float, high: float) -> list[Prediction]:
-    """Values of the law between two sizes, the smallest and largest fitted sizes included."""
+    """Values of the law between two sizes; the smallest and largest fitted sizes are among them."""
     ends = [float(end) for end in law.params_range]
     return list(predictions(law, sorted({*chart.log_grid(low, high, STEPS), *ends})))
 
@@ -70,8 +71,8 @@ def _budgets(known: Sequence[Optimum]) -> set[int]:
 def _deepest(
     known: Sequence[Optimum], trials: Sequence[TrialRecord], line: Sequence[Prediction]
 ) -> float:
-    """The depth at the top of the chart: above every trial, the law, and as much of the law's
-    interval as leaves them room."""
+    """The depth at the top of the chart: above every trial, and above the law and its interval up
+    to `MOST_ABOVE` times the deepest trial."""
     tried = max(
         *(float(optimum.optimal_depth or 1) for optimum in known),
         *(float(record.spec.shape.depth) for record in trials),
@@ -110,7 +111,8 @@ def _law(
 
 
 def _trials(trials: Sequence[TrialRecord]) -> Iterator[chart.Points]:
-    """Yields a point for each depth of a budget, finished or only stopped early."""
+    """Yields the finished trials, then those that ended early, with one point for each budget and
+    depth."""
     for finished in (True, False):
         ended = Counter(
             (record.spec.budget, record.spec.shape.depth)

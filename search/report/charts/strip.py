@@ -15,7 +15,8 @@ from fathom.search.report.words.text import advice, size_text
 
 Losses = Sequence[tuple[DepthStanding, float | None]]
 ROOM, HALF = 0.42, 0.16
-"""Least distance of two texts, and of their middles from the sides, as shares of the width."""
+"""Least distance between the middles of two texts, and from these to the sides, as shares of the
+width."""
 
 
 def strip_chart(standings: Sequence[DepthStanding], optimum: Optimum) -> chart.Chart | None:
@@ -67,8 +68,8 @@ def _edge(y: chart.Axis) -> float:
 
 
 def _curve(optimum: Optimum) -> list[chart.Mark]:
-    """Returns the expected loss of each whole depth of the tested range as a line; none without the
-    three depths that a curve takes."""
+    """Returns the expected loss of each whole depth of the tested range as a line; none with fewer
+    than the three depths that a curve needs."""
     if optimum.curves is None:
         return []
     grid = chart.depth_grid(optimum.depths[0].depth, optimum.depths[-1].depth)
@@ -80,8 +81,8 @@ def _curve(optimum: Optimum) -> list[chart.Mark]:
 def _means(
     standings: Sequence[DepthStanding], optimum: Optimum, y: chart.Axis
 ) -> Iterator[chart.Mark]:
-    """Yields the mean of each finished depth and the expected loss of the others; at the upper edge
-    if it is off the scale or not known."""
+    """Yields the mean of each finished depth and the expected loss of the others; a loss that is
+    unknown or off the scale is drawn at the upper edge."""
     edge = _edge(y)
     finished: Losses = [(known, known.estimate.loss) for known in standings if known.estimate]
     others: Losses = [(known, known.loss) for known in standings if not known.estimate]
@@ -115,7 +116,7 @@ def _prices(
 ) -> chart.Labels:
     """Returns the costs of the ruled-out depths as labels.
 
-    Where labels would touch, the depth nearest to those not ruled out keeps its label.
+    If labels would touch, only that of the depth nearest to those not ruled out is kept.
     """
 
     def middle(depth: int) -> float:

@@ -1,4 +1,4 @@
-"""The chart of the loss of each depth against the time of a token where it is served."""
+"""The chart of each depth's loss against the time that a served model takes for a token."""
 
 from collections.abc import Sequence
 
@@ -10,9 +10,9 @@ from fathom.search.report.words.text import question
 from fathom.search.serving.values import ShapeTimes
 
 Timed = tuple[ShapeTimes, DepthEstimate]
-"""The times of a depth, and its loss."""
+"""The times of a depth's shape, and the estimate of the depth's loss."""
 NAMES = {"measured": True, "estimated": False}
-"""Name of a series -> whether its times were measured."""
+"""Name of a series -> True if the times of its depths were measured."""
 
 
 def loss_against_token_time(each: BudgetLatency) -> chart.Chart | None:
@@ -44,7 +44,8 @@ def loss_against_token_time(each: BudgetLatency) -> chart.Chart | None:
 
 
 def _points(name: str, known: Sequence[Timed], y: chart.Axis, *, measured: bool) -> chart.Points:
-    """Points of depths with measured times, or of the others; at the edge if off the scale."""
+    """Points of depths, with measured times or with estimated ones; at the edge if off the
+    scale."""
     shown = [(times, loss) for times, loss in known if times.measured is measured]
     return chart.Points(
         name=name,
@@ -65,7 +66,7 @@ def _points(name: str, known: Sequence[Timed], y: chart.Axis, *, measured: bool)
 
 
 def _labels(known: Sequence[Timed], y: chart.Axis) -> chart.Labels:
-    """The number of layers above each point."""
+    """Labels above the points: the number of layers of each."""
     return chart.Labels(
         x=tuple(1000 * times.token.seconds for times, _ in known),
         y=tuple(min(loss.loss, y.edge) for _, loss in known),

@@ -11,7 +11,7 @@ from fathom.search.formatting import format_count, rounded_count
 from fathom.search.report.charts import chart, colours
 
 HUES = (colours.ACCENT, colours.ORANGE, colours.GREEN, colours.PINK, colours.MUTED)
-"""Colours of the budgets, from the smallest, again from the first where there are more."""
+"""Colours of the budgets, the smallest first; they repeat if there are more budgets."""
 MARGIN = 1.6
 """Factor by which the chart reaches beyond the horizons."""
 

@@ -20,11 +20,11 @@ MOST_LEGEND_DEPTHS = 10
 FIRST_SHOWN = 0.7
 """Share of the first rung's tokens at which learning curves begin."""
 FEWEST_POINTS = 2
-"""Fewest trials for which a chart is drawn."""
+"""Fewest trials with which a chart is drawn."""
 GAP = 0.045
-"""Smallest distance of two names, as a share of the height of a chart."""
+"""Smallest distance between two names, as a share of the chart's height."""
 LATE = 0.8
-"""Share of a chart's width above which a line ends at the right edge."""
+"""Share of a chart's width from which on a line's name stands at the right edge."""
 
 
 def learning_curves(records: Sequence[TrialRecord], optimum: Optimum) -> chart.Chart | None:
@@ -70,8 +70,8 @@ def learning_curves(records: Sequence[TrialRecord], optimum: Optimum) -> chart.C
 
 
 def _spent(record: TrialRecord, tokens: Sequence[int]) -> list[float]:
-    """Spend of a trial after each number of tokens, in the unit that is equal for trials of its
-    budget."""
+    """Amount that a trial has spent after each number of tokens, in the unit in which all trials of
+    its budget spend the same."""
     spec, spend = record.spec, record.spec.spend
     if spend.coin.of_a_token is None:
         return [each / spec.horizon_tokens * spend.amount for each in tokens]
@@ -80,7 +80,7 @@ def _spent(record: TrialRecord, tokens: Sequence[int]) -> list[float]:
 
 
 def _rung_places(records: Sequence[TrialRecord], optimum: Optimum) -> list[float]:
-    """Spend of trials at each rung, ascending."""
+    """Amount that trials have spent at each rung, ascending."""
     shares = {rung / record.spec.shared_horizon for record in records for rung in record.rungs}
     return sorted(share * optimum.spend.amount for share in shares)
 
@@ -137,7 +137,7 @@ def _ends(
     axes: tuple[chart.Axis, chart.Axis],
 ) -> list[chart.Mark]:
     """Returns the last points of the trials with an outcome, inside the scale and on its upper
-    edge, with a marker each."""
+    edge, with one marker for each of the two."""
     x, y = axes
     ended = [record for record in records if record.outcome is outcome and record.tokens]
     marks: list[chart.Mark] = []
@@ -151,7 +151,7 @@ def _ends(
 
 
 def _start(records: Sequence[TrialRecord], optimum: Optimum) -> float:
-    """Returns the spend from which curves are shown: somewhat before the first rung."""
+    """Returns the amount spent from which curves are shown: somewhat before the first rung."""
     first = min(_rung_places(records, optimum), default=optimum.spend.amount / 8)
     return min(FIRST_SHOWN * first, optimum.spend.amount / 4)
 
@@ -159,8 +159,8 @@ def _start(records: Sequence[TrialRecord], optimum: Optimum) -> float:
 def _names(
     records: Sequence[TrialRecord], x: chart.Axis, y: chart.Axis, best: int | None
 ) -> chart.Labels:
-    """Returns the depth of each colour beside the end of its furthest and best curve; the answer's
-    depth has a star."""
+    """Returns labels: each depth beside the end of its curve that reaches furthest, or of these the
+    best; the answer's depth has a star."""
     ends: dict[str, LineEnd] = {}
     for depth in legend_depths(records):
         of_these = [r for r in records if r.spec.shape.depth == depth and last_loss(r) < math.inf]
@@ -184,11 +184,10 @@ def trial_points(
     values: Sequence[float] | None = None,
     in_legend: bool = True,
 ) -> chart.Points:
-    """Returns one point for each trial in the colour of its depth, described when a person points
-    at it.
+    """Returns one point for each trial in the colour of its depth, with a hover text.
 
-    `values` are the trials' true values on the x axis if they are drawn elsewhere; the losses shown
-    are those of the records.
+    `values` are the trials' true values on the x axis if the points are not drawn at them; the
+    losses shown are those of the records.
     """
     losses = [last_loss(record) for record in records]
     hues = tuple(colours.depth_hue(record.spec.shape.depth) for record in records)
@@ -291,7 +290,7 @@ def drawn_error(estimate: DepthEstimate) -> float:
 
 @dataclass(frozen=True, slots=True)
 class LineEnd:
-    """The end of a line that gets a name."""
+    """The end of a line, for the line's name."""
 
     x: float
     y: float

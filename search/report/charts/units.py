@@ -1,4 +1,4 @@
-"""A chart of losses in nats, drawn in the unit that a table has them in."""
+"""Converts a chart of losses in nats to the unit of the losses in a table."""
 
 from dataclasses import replace
 
@@ -7,7 +7,7 @@ from fathom.search.report.charts.chart import Band, Chart, Labels, Line, Mark, P
 
 
 def in_unit(chart: Chart | None, unit: Unit) -> Chart | None:
-    """The chart with its vertical axis in a unit."""
+    """The chart with its vertical axis converted from nats to a unit."""
     if chart is None or unit == NATS:
         return chart
     low, high = sorted(_values((chart.y.low, chart.y.high), unit))

@@ -16,7 +16,7 @@ from fathom.search.records import TrialRecord
 from fathom.search.run_folder import RunFolder
 
 SHARE_OF_TIME = 0.02
-"""Largest share of the time spent on answers, since no trial starts meanwhile."""
+"""Largest share of the search's time spent on answers, since no trial starts during it."""
 GAP_SECONDS = 1.0
 """Minimum time between two answers."""
 KEPT_SHARE = 0.01
@@ -48,11 +48,12 @@ class AnswerLog:
         self._next = 0.0
 
     def mark_changed(self, budget: int) -> None:
-        """Marks a budget whose trials have changed since its last answer."""
+        """Notes that a budget's trials have changed since its last answer."""
         self._changed[budget] = None
 
     def update(self, records_of: Callable[[int], list[TrialRecord]]) -> None:
-        """Computes the answer of the budget that waited longest, unless the last was just now."""
+        """Computes the answer of the budget that waited longest, unless an answer was computed just
+        now."""
         began = time.monotonic()
         if not self._changed or began < self._next:
             return

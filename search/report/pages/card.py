@@ -37,15 +37,15 @@ from fathom.search.words import NOT_RULED_OUT
 CARD, PICTURE = "card.md", "card.png"
 """Names of the two files."""
 MOST_CHARTS = 3
-"""Sizes whose charts fit beside each other; of more, the largest are drawn."""
+"""Number of sizes whose charts fit beside each other; if there are more, the largest are drawn."""
 SEEDS = 3
-"""Trainings of another depth whose mean would overturn an answer."""
+"""Number of seeds in which another depth would be trained to overturn an answer."""
 ERRORS = 2.0
-"""Standard errors of a difference that overturns an answer."""
+"""Number of standard errors by which a depth must be better to overturn an answer."""
 SHORT_DIGEST = 12
-"""Letters of a digest that tell it from others by eye."""
+"""Letters of a digest that suffice to tell it from others by eye."""
 MARKS = re.compile(r"([\\`*_\[\]!&#|~])")
-"""Characters by which Markdown does more than to show them; `<` is no such character in a card."""
+"""Characters with a meaning in Markdown; `<` has none in a card."""
 CITATION = """\
 @software{{fathom,
   title = {{Fathom: how deep should a transformer be?}},
@@ -110,7 +110,7 @@ def _without_html(part: str) -> str:
 
 
 def _plain(words: str) -> str:
-    """Words of the records, as one line of Markdown that has neither links nor pictures."""
+    """Text from the records as one line of Markdown, with no links and no pictures."""
     return MARKS.sub(r"\\\1", " ".join(visible(words).split()))
 
 
@@ -129,7 +129,7 @@ def _fenced(language: str, block: str) -> str:
 
 
 def _reasons(conclusion: Conclusion) -> list[str]:
-    """Reason of each budget's verdict."""
+    """The reason of each budget's verdict."""
     return [
         f"{budget_text(optimum.budget, optimum.count)}, `{optimum.kind.value}`: "
         f"{text.sentence(conclusion.reason(optimum))}"
@@ -149,7 +149,7 @@ def _other_depths(conclusion: Conclusion) -> Iterator[str]:
 
 
 def _overturning(optima: Sequence[Optimum]) -> Iterator[str]:
-    """Yields what trainings would overturn each answer."""
+    """Yields, for each answer, the result that would overturn it."""
     for optimum in optima:
         label = budget_text(optimum.budget, optimum.count)
         if not isinstance(optimum, Located) or not optimum.kind.decided:
@@ -167,7 +167,8 @@ def _overturning(optima: Sequence[Optimum]) -> Iterator[str]:
 
 
 def _another(optimum: Located) -> str:
-    """A depth outside the answer's interval and its depths not ruled out, in words."""
+    """A clause on the depths that are neither in an answer's interval nor among its depths not
+    ruled out."""
     low, high = optimum.interval
     if text.is_open_above(optimum):
         return f"a depth below {low}"
@@ -178,8 +179,8 @@ def _another(optimum: Located) -> str:
 
 
 def _telling(optimum: Located) -> float:
-    """Nats by which another depth must be better than the best one to overturn the answer, with
-    `SEEDS` seeds."""
+    """Nats by which another depth must be better than the best one to overturn the answer, if it is
+    trained with `SEEDS` seeds."""
     known = {estimate.depth: estimate.standard_error for estimate in optimum.depths}
     error = known.get(optimum.optimal_depth, inf)
     own = error if error < inf else optimum.noise
@@ -187,7 +188,7 @@ def _telling(optimum: Located) -> float:
 
 
 def _of_the_recipe(conclusion: Conclusion) -> list[str]:
-    """Settings that all trainings share, and that may favour some depths."""
+    """Settings that all trials share, and that may favour some depths."""
     train = conclusion.config.train
     rates = sorted({record.spec.learning_rate for record in conclusion.records})
     shown = f"learning rate{'' if len(rates) == 1 else 's'} "
@@ -218,7 +219,7 @@ def _cost(records: Sequence[TrialRecord]) -> str:
 
 
 def _digests(conclusion: Conclusion) -> Iterator[str]:
-    """Yields the digests by which the data and the settings are recognised."""
+    """Yields the digests that identify the data and the settings."""
     known = conclusion.fingerprint
     if known is None:
         yield "No digest was recorded."
@@ -233,8 +234,8 @@ def _digests(conclusion: Conclusion) -> Iterator[str]:
 
 
 def study_yaml(config: StudyConfig) -> str:
-    """Returns the study as YAML, without keys that have their defaults and without the groups on
-    which no answer depends."""
+    """Returns the study as YAML, without keys at their defaults and without groups that affect no
+    answer."""
     values = config.model_dump(mode="json", exclude_defaults=True, exclude=FREE_TO_CHANGE)
     return yaml.safe_dump(values, sort_keys=False, width=inf, default_flow_style=None)
 

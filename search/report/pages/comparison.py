@@ -1,4 +1,4 @@
-"""Studies beside each other as rows of text, and their page with the sounding of each."""
+"""Studies beside each other: tables of text, and a page with the sounding of each."""
 
 import os
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from fathom.search.study.file.errors import ConfigError
 PAGE = "comparison.html"
 
 Row = dict[str, str]
-"""Heading -> text."""
+"""A row of a table: text by heading."""
 
 
 def answer_rows(comparison: ComparedStudies) -> list[Row]:
@@ -44,7 +44,8 @@ def answer_rows(comparison: ComparedStudies) -> list[Row]:
 
 
 def depth_rows(comparison: ComparedStudies) -> list[Row]:
-    """Returns a row for each pair at each budget, and one for each pair over several budgets."""
+    """Returns a row for each pair of studies at each budget, and for each pair over several
+    budgets."""
     rows = [_depth_row(pair) for pair in comparison.pairs]
     for together in comparison.together:
         budgets = ", ".join(map(format_count, together.budgets))
@@ -91,7 +92,8 @@ def _together_text(ratio: DepthRatio, one: str, other: str) -> str:
 
 
 def loss_rows(comparison: ComparedStudies) -> list[Row]:
-    """Returns a row for each pair at each budget: the first best loss minus the second."""
+    """Returns a row for each pair of studies and each budget: the first best loss minus the
+    second."""
     return [
         _row(format_count(pair.budget), pair.one, pair.other)
         | {"difference (nats)": f"{found.difference:+.4f}"}
@@ -112,7 +114,7 @@ def differing_rows(comparison: ComparedStudies) -> list[Row]:
 
 
 def tables_of(comparison: ComparedStudies) -> Mapping[str, list[Row]]:
-    """Returns heading -> rows of each table that has any."""
+    """Returns the rows of each table by its heading, without empty tables."""
     tables = {
         "What differs between the studies": differing_rows(comparison),
         "Best depths": answer_rows(comparison),
@@ -123,7 +125,7 @@ def tables_of(comparison: ComparedStudies) -> Mapping[str, list[Row]]:
 
 
 def notes_of(comparison: ComparedStudies) -> list[str]:
-    """Returns what the tables mean, a sentence each."""
+    """Returns sentences on how to read the tables."""
     notes = []
     if any(pair.depths for pair in comparison.pairs):
         notes.append(
@@ -145,7 +147,7 @@ def write_comparison(comparison: ComparedStudies, folder: Path) -> Path:
     """Writes the page into a folder, which is made if it is not there; returns its path.
 
     Raises:
-        ConfigError: when the folder is something else.
+        ConfigError: when the path exists and is no folder.
     """
     if os.path.lexists(folder) and not folder.is_dir():
         raise ConfigError(

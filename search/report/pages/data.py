@@ -46,9 +46,9 @@ NULL_LAW = (
     " leave_one_out_error_ln_depth=leave_one_out_error scatter_ln_depth=scatter"
 )
 FIRST_ROWS = 1000
-"""Rows of a kind that are looked at for its columns."""
+"""Number of rows of a kind from which its columns are taken."""
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""Beginnings of a cell that spreadsheets compute."""
+"""Characters at which a spreadsheet takes a cell for a formula."""
 POWER = "a z^-p + b z^q + c with z = depth / scale"
 PARABOLA = "c0 + c1 x + c2 x^2 with x = ln depth"
 
@@ -60,7 +60,7 @@ def tables(conclusion: Findings) -> dict[str, list[Row]]:
 
 
 def rows_by_kind(conclusion: Findings) -> dict[str, Iterable[Row]]:
-    """The rows of each kind, to go through once: those of trials are made one by one, as there may
+    """The rows of each kind, to be iterated once: rows of trials are made one by one, as there may
     be a million."""
     records, optima = conclusion.records, conclusion.optima
     return {
@@ -160,7 +160,7 @@ def _trial(record: TrialRecord) -> Row:
 
 
 def _cost(optimum: Optimum, depth: int) -> Row:
-    """The expected loss of a depth, and what it costs instead of the best; None where unknown."""
+    """The expected loss of a depth, and its cost compared with the best; None where unknown."""
     cost = cost_of(optimum, depth)
     low, high = cost.interval if cost else (None, None)
     costs = {"cost_nats": cost.nats if cost else None, "cost_low_nats": low, "cost_high_nats": high}

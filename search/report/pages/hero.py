@@ -18,7 +18,7 @@ from fathom.search.report.words import text
 
 
 def hero(conclusion: Findings, data: FigureData) -> dict[str, Any]:
-    """Returns the sentence and a card for each budget."""
+    """Returns the values of the top: the sentence, and a card for each budget."""
     cards = [_card(conclusion, optimum, data) for optimum in conclusion.optima]
     return {"summary": text.summary(conclusion.optima), "cards": cards}
 
@@ -46,7 +46,7 @@ def _card(conclusion: Findings, optimum: Optimum, data: FigureData) -> dict[str,
 
 
 def next_commands(conclusion: Conclusion) -> dict[str, Any] | None:
-    """Returns what to do with the largest budget that is settled; None where none is."""
+    """Returns the next commands for the largest settled budget; None where none is settled."""
     chosen = text.to_train(conclusion)
     if chosen is None:
         return None
@@ -73,6 +73,6 @@ def shape_yaml(shape: Shape | None) -> str:
 
 
 def _has_latency(conclusion: Conclusion) -> bool:
-    """True if `fathom latency` times the study's shapes."""
+    """True if `fathom latency` can time the study's shapes."""
     config = conclusion.config
     return not (config.not_decoded or config.count.frees_size)

@@ -23,7 +23,7 @@ from fathom.search.study.planning.horizons import horizon_name, horizon_words
 
 
 def horizons_rows(answers: Sequence[Conclusion]) -> list[dict[str, str]]:
-    """Returns one row for each budget and horizon, heading -> text."""
+    """Returns one row for each budget and horizon: texts by heading."""
     found = [(answer, optimum) for answer in answers for optimum in answer.optima]
     return [
         {"budget": "", "horizon": horizon_words(answer.config)} | table_row(optimum)

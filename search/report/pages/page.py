@@ -1,4 +1,4 @@
-"""The report page: the values of each section and their source, rendered by the templates."""
+"""The report page: the values of its sections and of their sources, rendered by templates."""
 
 import platform
 import re
@@ -61,7 +61,7 @@ MARKS = {
 """Marks of all charts -> what they mean."""
 TEMPLATES = Path(__file__).with_name("templates")
 BEYOND = (3, 10)
-"""Multiples of the largest fitted budget at which the laws predict too."""
+"""Multiples of the largest fitted budget for which the page also shows what the laws predict."""
 DECIDING_PACKAGES = ("torch", "ray", "optuna", "numpy", "scipy")
 """Packages whose versions a result may depend on."""
 COUNT_MEANING = {
@@ -79,10 +79,10 @@ COUNT_MEANING = {
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """Parts that a served page adds to the file."""
+    """Parts of a page that are present only when a server shows it."""
 
     stamp: str
-    """The server has another one once the report has changed."""
+    """Mark of the report's version; it differs once the report has changed."""
     state: str
     study_page: str
     """Address of the study in MLflow; empty without one."""
@@ -101,7 +101,7 @@ class ListedRun:
 
 
 def index_page(runs: Sequence[ListedRun]) -> str:
-    """Returns the HTML of the page of all runs, which links each by its name."""
+    """Returns the HTML of the page of all runs, with a link to each run by its name."""
     return (
         environment()
         .get_template("index.html")
@@ -158,8 +158,8 @@ def analysis_page(analysis: Analysis, charts: Sequence[Chart]) -> str:
 
 
 def rendered(template: str, charts: Sequence[Chart], data: FigureData, **values: Any) -> str:
-    """Returns the HTML of a template with what its figures need: the colours of the charts, the
-    drawings of marks, and the values that a page shows where a reader points."""
+    """Returns the HTML of a template, rendered with the colours of its charts, the drawings of
+    marks, and the values that a page shows where a reader points."""
     return (
         environment()
         .get_template(template)
@@ -232,14 +232,14 @@ def _render(
 def drawn_sounding(
     sounded: SoundingValues, data: FigureData, *, horizon: str = "", study: str = ""
 ) -> dict[str, Any]:
-    """Returns a sounding as the templates take it; several are told apart by the `horizon` in words
-    or by the name of the `study`."""
+    """Returns a sounding as the templates take it; on a page with several, `horizon` in words or
+    the name of the `study` tells them apart."""
     figure = page_figure(sounded.chart, data)
     return {"said": sounded, "figure": figure, "horizon": horizon, "study": study}
 
 
 def trial_row(record: TrialRecord) -> dict[str, str | float | None]:
-    """Returns heading -> value of a trial, for the table that a reader sorts."""
+    """Returns a trial's values by heading, for the table that a reader can sort."""
     spec = record.spec
     return {
         "trial": spec.trial,
@@ -257,15 +257,15 @@ def trial_row(record: TrialRecord) -> dict[str, str | float | None]:
 
 
 def table_row(optimum: Optimum) -> dict[str, str]:
-    """Returns a budget's answer, heading -> text, with the counting rule beside its size."""
+    """Returns a budget's answer as texts by heading, with the counting rule beside its size."""
     row, best = text.answer_row(optimum), optimum.best_size
     size = {"best size": size_text(best)} if best else {}
     return {"budget": f"{row.pop('budget')} {row.pop('count')}", **size, **row}
 
 
 def _predictions(laws: WeighedLaws | None, optima: Sequence[Optimum]) -> list[dict[str, str]]:
-    """Returns one row a size, heading -> text: the measured depth beside what the laws predict,
-    weighed and each alone."""
+    """Returns one row for each size, as texts by heading: the measured depth, and the predictions
+    of the laws, together, weighed by fit, and each alone."""
     if laws is None:
         return []
     measured = {optimum.budget: optimum for optimum in optima}
@@ -327,7 +327,7 @@ def _budget(
 
 
 def _latency_values(each: BudgetLatency) -> dict[str, Any]:
-    """The section on the times of a budget's depths."""
+    """Template values of the section on the times of a budget's depths."""
     if not each.is_current:
         stale = "latency.json has times of other shapes than those that are the best of their "
         return {"sentence": f"{stale}depths now; `fathom latency` times these.", "rows": []}
@@ -354,7 +354,7 @@ def _audit_row(rung: RungAudit) -> dict[str, str]:
 
 
 def provenance(conclusion: Conclusion) -> dict[str, str]:
-    """Returns heading -> fact; a fact is empty where nothing is known."""
+    """Returns facts on the source of a report by heading; an unknown fact is empty."""
     records, optima = conclusion.records, conclusion.optima
     rules = dict.fromkeys(optimum.count.label for optimum in optima)
     versions = {name: version(name) for name in DECIDING_PACKAGES}
@@ -377,7 +377,8 @@ def provenance(conclusion: Conclusion) -> dict[str, str]:
 
 
 def _sampler(conclusion: Conclusion) -> dict[str, str]:
-    """Heading -> a sampler that draws other shapes when the same study is searched again."""
+    """A heading with the sampler's name, if a repeated search would draw other shapes; otherwise
+    empty."""
     known = conclusion.fingerprint
     if known is None or known.reproducible:
         return {}
@@ -385,7 +386,7 @@ def _sampler(conclusion: Conclusion) -> dict[str, str]:
 
 
 def _whole(optimum: Optimum) -> str:
-    """The horizon of an answer in full."""
+    """The horizon of an answer as text, with its tokens not rounded."""
     tokens = f"{optimum.tokens:,} tokens"
     spend = optimum.spend
     if spend.coin is Coin.TOKENS:

@@ -27,11 +27,11 @@ from fathom.search.report.words.other_depths import cost_text, multiple_text
 BEYOND = 10
 """Multiple of the largest budget up to which the law is shown."""
 ROUND = (1, 1.5, 2, 3, 4, 5, 6, 8)
-"""First digits of the sizes at which the handle stops beside the budgets."""
+"""Leading digits of the round sizes at which the handle stops, besides the budgets."""
 MOST_DEPTHS = 13
-"""Most depths whose cost is shown at a size."""
+"""Most depths for which a cost is shown at one size."""
 SPREAD = 4.0
-"""Factor by which these reach above and below the best."""
+"""Factor above and below the best depth that the shown depths span."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class SoundedDepth:
     nats: str
     compute: str
     milliseconds: str
-    """Time of a token of an answer."""
+    """Milliseconds to generate a token."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,13 +51,14 @@ class SizeStop:
 
     size: str
     place: float
-    """Share of the axis of sizes."""
+    """Position of the stop on the axis of sizes, as a share of its length."""
     best: str
     """The best depth with its 95 % interval."""
     basis: str
-    """What that rests on."""
+    """What the best depth rests on."""
     depths: tuple[SoundedDepth, ...]
-    """Ascending; the best one is among them, and costs nothing."""
+    """Depths at this size with their costs, ascending; the best depth is among them, and costs
+    nothing."""
     best_index: int
     """Place of the best depth among `depths`."""
 
@@ -71,7 +72,7 @@ class SoundingValues:
     first: int
     """The stop at which the handle begins: the largest budget."""
     note: str
-    """Why there is no law, or where it was measured."""
+    """Note on the law: why there is none, or what the depths between the budgets rest on."""
 
     @property
     def as_json(self) -> list[list[Any]]:
@@ -86,7 +87,7 @@ class SoundingValues:
 
     @property
     def rows(self) -> list[dict[str, str]]:
-        """A row for each size, heading -> text, for readers without a script."""
+        """A row for each size, as texts by heading, for readers without a script."""
         return [
             {
                 "size": stop.size,
@@ -116,8 +117,8 @@ def _beside(stop: SizeStop) -> list[SoundedDepth]:
 def sounding(
     found: Findings, latencies: Sequence[BudgetLatency] = (), key: str = "depth-against-budget"
 ) -> SoundingValues | None:
-    """Returns the figure of a study or a table, which is called by its key on a page; None where no
-    size has a best depth, or sizes count no parameters."""
+    """Returns the figure of a study or a table; `key` names it on a page. None where no size has a
+    best depth, or where sizes do not count parameters."""
     known = [optimum for optimum in found.optima if optimum.optimal_depth is not None]
     if not known or not found.count.of_parameters:
         return None
@@ -193,7 +194,7 @@ class _Sounded:
         return multiple_text(multiple) if multiple else ""
 
     def _seconds(self, budget: int) -> dict[int, float]:
-        """Depth -> seconds that a token takes at inference, at a budget."""
+        """Depth -> seconds per generated token, at a budget."""
         if budget not in self._latencies:
             return {}
         known = self._latencies[budget].latency.times
@@ -229,7 +230,7 @@ class _Sounded:
 
     @cached_property
     def _curvature(self) -> "_OverSizes | None":
-        """Nats that a unit of ln depth costs, by size."""
+        """Nats that a depth costs if it is one unit of ln depth away from the best, by size."""
         known = usable(self._found.optima)
         return _over_sizes(
             [(o.budget, o.curvature) for o in known if o.curvature is not None], grows=False
@@ -237,7 +238,7 @@ class _Sounded:
 
     @cached_property
     def _flops(self) -> "_OverSizes | None":
-        """FLOPs of a training, by size."""
+        """FLOPs of a trial, by size."""
         known = [(o.budget, training_flops(o)) for o in usable(self._found.optima)]
         return _over_sizes([(size, flops) for size, flops in known if flops], grows=True)
 
@@ -255,7 +256,8 @@ class _Sounded:
 
 
 class _OverSizes:
-    """A value over sizes, read on log scales; beyond the known sizes it stays or keeps growing."""
+    """A value as a function of size, interpolated on log scales; beyond the known sizes it is
+    constant or continues the trend."""
 
     def __init__(self, sizes: Sequence[float], values: Sequence[float], *, grows: bool) -> None:
         self._sizes, self._values = np.log(sizes), np.log(values)
@@ -276,8 +278,8 @@ def _over_sizes(known: Sequence[tuple[float, float]], *, grows: bool) -> _OverSi
 
 
 def _between(budgets: Sequence[int], largest: float) -> list[float]:
-    """Round sizes from the smallest budget to the largest size, which is included; sizes that are
-    written like a budget are left out."""
+    """Round sizes from the smallest budget to the largest size, which is included; sizes whose text
+    equals that of a budget are left out."""
     smallest, taken = min(budgets), {rounded_count(size) for size in (*budgets, largest)}
     powers = range(floor(log10(smallest)), ceil(log10(largest)))
     rounded = [digits * 10.0**power for power in powers for digits in ROUND]
@@ -293,8 +295,8 @@ def _spread(best: int) -> list[int]:
 
 
 def _thinned(depths: Sequence[int], best: int) -> list[int]:
-    """All depths if there are at most `MOST_DEPTHS`; else the ends, the best, and about as many
-    depths around it, evenly spread on a log scale."""
+    """All depths if there are at most `MOST_DEPTHS`; otherwise the two ends, the best, and about as
+    many depths around it, evenly spread on a log scale."""
     if len(depths) <= MOST_DEPTHS:
         return list(depths)
     wanted = [*_spread(best), depths[0], depths[-1]]

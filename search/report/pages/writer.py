@@ -30,7 +30,7 @@ from fathom.search.tables.analysis import Analysis
 from fathom.search.version import program
 
 PARTS = {"figures": (".png", ".svg"), "tables": (".csv",)}
-"""Folders of a report -> endings of the files in it."""
+"""Folder of a report -> endings in the names of its files."""
 
 
 def write_report(conclusion: Conclusion, run_folder: Path) -> Path:
@@ -128,8 +128,8 @@ def make_charts(
 
 
 def _publish(draft: Path, folder: Path) -> None:
-    """Moves new files over old ones, the page last, then removes files that only an earlier report
-    had."""
+    """Moves new files over old ones, the page last, then removes old files that have no new
+    version."""
     moves = []
     for part in PARTS:
         (folder / part).mkdir(exist_ok=True)

@@ -50,7 +50,7 @@ COLUMNS = (
 SHORTER = {"95 % interval": "95 %", "loss (nats)": "loss"}
 """Headings that are shorter on a terminal."""
 LEAST = ("tokens", "not ruled out", "best shape", "loss")
-"""Columns that a narrow terminal leaves out, the first one first."""
+"""Columns that a narrow terminal leaves out, in the order in which it does."""
 STYLES = {Kind.IDENTIFIED: "green", Kind.PLATEAU: "cyan", Kind.EDGE: "yellow"}
 """Colours of verdicts; others are red."""
 
@@ -62,7 +62,8 @@ def print_conclusion(conclusion: Findings, console: Console) -> None:
 
 
 def _spent(conclusion: Findings) -> str:
-    """Amount that each training could spend, if it was not tokens; budgets may say it."""
+    """The amount that each trial could spend, as text, if it was not tokens; empty where the
+    budgets state it."""
     spends = any(optimum.spend.coin in OTHER_COINS for optimum in conclusion.optima)
     return f", {conclusion.horizon_text}" if spends and not conclusion.count.frees_size else ""
 
@@ -103,8 +104,8 @@ def print_answers(conclusion: Findings, console: Console) -> None:
 
 
 def print_horizons(study: str, answers: Sequence[tuple[str, Optimum]], console: Console) -> None:
-    """Prints a table with a row for each budget and horizon of a study; each answer comes with its
-    horizon in words."""
+    """Prints a table with a row for each budget and horizon of a study; `answers` are pairs of a
+    horizon in words and its answer."""
     names = ("depth", "95 % interval", "verdict", "best shape")
     headings = ("budget", "horizon", *(SHORTER.get(name, name) for name in names))
     table = empty_table(f"{study}: all horizons", headings)
@@ -116,7 +117,8 @@ def print_horizons(study: str, answers: Sequence[tuple[str, Optimum]], console: 
 
 
 def _print_law(found: Findings, console: Console, at: str = "") -> None:
-    """Prints the best law, `at` a horizon, and the laws with one constant that predict as well."""
+    """Prints the best law, with `at` naming its horizon, and the laws with one constant that
+    predict as well."""
     if found.amount_law:
         print_text(amount_law_text(found.amount_law), console)
     for law in found.laws[:1]:
@@ -227,7 +229,7 @@ def _print_table(analysis: Analysis, console: Console) -> None:
 def _print_reasons(
     pairs: Sequence[tuple[Findings, Optimum]], console: Console, noise: float | None
 ) -> None:
-    """Prints the reason of each verdict once, and what stands beside it for each budget."""
+    """Prints the reason of each verdict once, and further lines on each budget."""
     named = [
         _label(optimum, many=len(pairs) > 1) + (f" of {found.part_text}" if found.part else "")
         for found, optimum in pairs
@@ -260,5 +262,5 @@ def _label(optimum: Optimum, *, many: bool) -> str:
 
 
 def _question(found: Findings) -> str:
-    """The part of a table and the horizon to which findings belong, as text."""
+    """The part of a table and the horizon that findings are about, as text."""
     return ", ".join(text for text in (found.part_text, found.horizon_text) if text)

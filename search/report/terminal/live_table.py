@@ -28,15 +28,15 @@ from fathom.search.study.planning.plan import BudgetPlan
 HEADINGS = ("budget", "stage", "best depth", "loss", "trials", "rungs", "run")
 COUNTS = ("done", "paused", "lost")
 LEAST = ("rungs", "lost", "paused", "done", "run", "trials")
-"""Columns that a narrow terminal leaves out, the first one first."""
+"""Columns that a narrow terminal leaves out, in the order in which it does."""
 UNKNOWN = "-"
 LOST = (Outcome.DIVERGED, Outcome.FAILED, Outcome.OUT_OF_MEMORY)
 RUNNING_LINES = 4
 """Most running trials that are listed one by one."""
 SILENT_SECONDS = 120.0
-"""Time without a loss above which the line of a running trial says so."""
+"""Seconds without a loss after which the line of a running trial shows how long it has been."""
 SPARKS = 12
-"""Most evaluations of a running trial that are drawn."""
+"""Most evaluations of a running trial in its row of bars."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class LiveRow:
 
     @property
     def best(self) -> str:
-        """The incumbent depth, at the end with its interval if it has one: `4 [3-6]`."""
+        """The best depth so far; at the end with its interval, if there is one: `4 [3-6]`."""
         if self.answer is None:
             return UNKNOWN
         if self.interval is None:
@@ -91,7 +91,7 @@ class LiveRow:
 
     @property
     def picture(self) -> DepthPicture | None:
-        """Loss against depth; None before there are losses of three depths."""
+        """The picture of loss against depth; None before three depths have losses."""
         if self.losses is None or self.answer is None:
             return None
         return DepthPicture(
@@ -104,13 +104,13 @@ class LiveRow:
 
     @property
     def loss(self) -> str:
-        """The loss at the best depth, nats, where it is known."""
+        """The loss at the best depth in nats, as text; empty where it is not known."""
         answer = self.answer
         return UNKNOWN if answer is None or answer.loss is None else f"{answer.loss:.4f}"
 
     @property
     def trials(self) -> str:
-        """Trials started, and the most that are planned as long as more may start: `7/22`."""
+        """Number of trials started and, as long as more may start, the most planned: `7/22`."""
         return str(len(self.records)) if self.done else f"{len(self.records)}/{self.most}"
 
     @property
@@ -168,7 +168,7 @@ def summary_line(state: LiveRow) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LiveView:
-    """The whole screen: table, pictures, running trials, and a bar of the share that is done."""
+    """The whole screen: table, pictures, running trials, and a progress bar."""
 
     title: Callable[[], str]
     states: Sequence[LiveRow]
@@ -176,7 +176,7 @@ class LiveView:
     left: str
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yields the parts; pictures only as far as the terminal has room for them."""
+        """Yields the parts of the screen, with as many pictures as the terminal has room for."""
         ascii_only = options.ascii_only
         if console.is_terminal:
             yield Spinner("line" if ascii_only else "dots", Text(self.title(), style="bold"))
@@ -200,7 +200,8 @@ class LiveView:
         return [state.picture for state in drawn if state in first and state.picture]
 
     def _running(self, width: int, *, sparks: bool) -> list[Text]:
-        """Returns a line for each of the first running trials, and one for the number of others."""
+        """Returns a line for each of the first running trials, and a last line with the number of
+        the others."""
         records = [record for state in self.states for record in state.records]
         running = [record for record in records if record.outcome is None]
         lines = [_running_line(record, sparks=sparks) for record in running[:RUNNING_LINES]]

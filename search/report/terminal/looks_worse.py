@@ -9,8 +9,8 @@ from fathom.search.formatting import ranges
 TWICE = 2
 """Number of answers in a row in which a depth must be worse before this is reported."""
 ERRORS = 4.0
-"""Standard errors by which such a depth must be worse than the best, beside lying outside of the
-interval: intervals of an early search are often too narrow, and are looked at many times."""
+"""Standard errors by which a depth must be worse than the best to look worse, besides being outside
+the interval: intervals of an early search are often too narrow, and are checked many times."""
 
 
 class LooksWorse:
@@ -21,14 +21,16 @@ class LooksWorse:
     """
 
     def __init__(self, errors: float = ERRORS) -> None:
-        """A depth looks worse if it is worse than the best by so many standard `errors`."""
+        """`errors` is the number of standard errors by which a depth must be worse than the best to
+        look worse."""
         self._errors = errors
         self._times: dict[tuple[int, int], int] = {}
         self._told: set[tuple[int, int]] = set()
         self._seen: dict[int, InterimAnswer] = {}
 
     def news(self, answer: InterimAnswer, losses: Sequence[DepthLoss]) -> list[str]:
-        """Returns a sentence for the depths that look worse for the first time."""
+        """Returns a sentence on the depths that now look worse for the first time; empty without
+        any."""
         worse = self.depths(answer, losses)
         if not worse:
             return []
@@ -36,7 +38,7 @@ class LooksWorse:
         return [f"{subject} {ranges(worse)} {verb} worse so far"]
 
     def depths(self, answer: InterimAnswer, losses: Sequence[DepthLoss]) -> list[int]:
-        """Returns the depths that look worse for the first time; none for an answer that was seen
+        """Returns the depths that look worse for the first time; none if the answer was seen
         before."""
         if answer.low is None or answer.high is None or self._seen.get(answer.budget) == answer:
             return []

@@ -12,13 +12,14 @@ from rich.text import Text
 from fathom.search.analysis.answer.interim import DepthLoss
 
 PICTURE_WIDTHS = (38, 60)
-"""Least and most columns of a picture."""
+"""Least and greatest width of a picture, in columns."""
 LEAST_HEIGHT, HEIGHT = 7, 12
-"""Least and most lines of a picture."""
+"""Least and greatest height of a picture, in lines."""
 LABEL = 7
-"""Columns of the losses left of the picture."""
+"""Columns left of the picture, for the labels of losses."""
 SCALE = 3
-"""Depths whose loss above the best is within so many times the median's are inside the picture."""
+"""A loss is drawn inside the picture if it is above the best by at most this many times the median
+distance."""
 LEVELS = "▁▂▃▄▅▆▇█"
 FINISHED, FORECAST, ABOVE, CURVE = "●", "○", "▲", "·"
 Grid = list[list[tuple[str, str]]]
@@ -39,12 +40,13 @@ class DepthPicture:
 
 
 def side_by_side(width: int) -> int:
-    """Returns how many pictures fit side by side in so many columns."""
+    """Returns how many pictures fit side by side in a terminal of `width` columns."""
     return max(1, width // PICTURE_WIDTHS[0])
 
 
 def pictures(drawn: Sequence[DepthPicture], width: int, height: int = HEIGHT) -> Group:
-    """Returns pictures side by side, each of at most so many lines; further ones stand below."""
+    """Returns pictures side by side, each at most `height` lines high; those that don't fit follow
+    below."""
     across = min(side_by_side(width), len(drawn) or 1)
     each = min(width // across - 2, PICTURE_WIDTHS[1])
     rows = []
@@ -57,7 +59,8 @@ def pictures(drawn: Sequence[DepthPicture], width: int, height: int = HEIGHT) ->
 
 
 def draw(picture: DepthPicture, width: int, height: int) -> Text:
-    """Returns the picture with so many columns and lines, at least 20 and 5."""
+    """Returns the picture as text of `width` columns, at least 20, and `height` lines, at least
+    5."""
     columns, rows = width - LABEL - 1, height - 3
     low, high = _ends(picture.losses)
     first, last = picture.losses[0].depth, picture.losses[-1].depth
@@ -106,8 +109,8 @@ def sparkline(losses: Sequence[float], width: int) -> str:
 
 
 def _ends(losses: Sequence[DepthLoss]) -> tuple[float, float]:
-    """Returns the lowest and the highest loss inside the picture; losses far above are drawn on its
-    edge."""
+    """Returns the lowest and the highest loss inside the picture; much higher losses are drawn on
+    its edge."""
     low = min(known.loss for known in losses)
     above = sorted(known.loss - low for known in losses)
     typical = above[(len(above) + 1) // 2] if len(above) > 1 else 0.0
@@ -115,7 +118,7 @@ def _ends(losses: Sequence[DepthLoss]) -> tuple[float, float]:
 
 
 def _draw_loss(grid: Grid, known: DepthLoss, place: int, at: int, bar: int, *, best: bool) -> None:
-    """Draws one depth: its point, and a bar of a standard error to either side."""
+    """Draws the loss of one depth: a point, and a bar of one standard error to each side."""
     style = "bold green" if best else "cyan"
     if at < 0:
         grid[0][place] = (ABOVE, style)
@@ -141,7 +144,7 @@ def _axis(
 
 
 def _depths(losses: Sequence[DepthLoss], columns: int, column: Callable[[float], int]) -> str:
-    """Returns the depths below the axis, as far as they have room."""
+    """Returns the line of depths below the axis; depths without room are left out."""
     line = [" "] * columns
     free = 0
     for known in losses:

@@ -87,8 +87,8 @@ def print_plan(
 
 
 def _stopping(plan: BudgetPlan) -> str:
-    """Number of exploring trials that continue after each rung that stops some; empty if none
-    does."""
+    """Number of exploring trials that continue after each rung, as text, for rungs that stop some;
+    empty if none does."""
     stops = [rung for rung in plan.rungs if round(rung.surviving) < round(rung.arriving)]
     steps = (f"{rung.surviving:.0f} continue after {_rung_text(plan, rung)}" for rung in stops)
     text = ", ".join(steps)
@@ -103,7 +103,7 @@ def _rung_text(plan: BudgetPlan, rung: Rung) -> str:
 
 
 def _tokens_each(plan: BudgetPlan) -> str:
-    """The tokens of a whole training: fewest to most, where they depend on the shape."""
+    """The tokens of a trial that runs to the end; fewest and most, where shapes differ."""
     fewest, most = map(rounded_count, plan.tokens_each)
     return most if fewest == most else f"{fewest} to {most}"
 
@@ -116,7 +116,7 @@ def _epochs(plan: BudgetPlan) -> str:
 
 
 def _shape_lines(plan: BudgetPlan) -> Iterator[str]:
-    """Yields the lines of a table of all shapes; a table of rich takes a millisecond a row."""
+    """Yields the lines of a table of all shapes; rich would take a millisecond for each row."""
     listed = [listed_sizes(shape) for shape in plan.shapes]
     rows = [[*listed[0]], *([f"{value:,}" for value in sizes.values()] for sizes in listed)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

@@ -26,7 +26,7 @@ from fathom.search.study.timing.remaining_work import SearchPace, WorkLeft, work
 from fathom.search.study.timing.time_left import NOT_KNOWN, TimeLeft, keep_time_left
 
 LINES_SECONDS = 10.0
-"""Least time between two lines of a budget in a file; a new stage is printed at once."""
+"""Least seconds between two lines about a budget in a file; a new stage is printed at once."""
 QUIET_SECONDS = 900.0
 """Time without a change after which a line says that the search goes on."""
 KEEP_SECONDS = 5.0
@@ -83,7 +83,7 @@ class Progress:
         self._screen.print_line(text)
 
     def tick(self) -> None:
-        """Computes answers and redraws, but not more often than a person can read."""
+        """Computes answers and redraws, at most as often as a person can read."""
         self._pace.passed(sum(self._running.values()))
         self._update_answers()
         now = time.monotonic()
@@ -96,8 +96,8 @@ class Progress:
             self._screen.draw(self.view())
 
     def _update_answers(self, *, all_budgets: bool = False) -> None:
-        """Computes the answers of finished budgets at once, so that no older answer is shown as
-        final, and those of other budgets now and then."""
+        """Updates the answers: of finished budgets at once, so that no outdated answer is shown as
+        final, of other budgets now and then."""
         for budget, search in self._scheduler.budgets.items():
             if search.done or all_budgets:
                 # In the order of the records' file, as the report reads them.
@@ -130,7 +130,7 @@ class Progress:
 
     def _print_changes(self, now: float) -> None:
         """Prints which depths look worse so far. In a file, also prints each new answer, and a line
-        if there was none for long."""
+        if nothing changed for long."""
         for state in self._states():
             if state.answer and state.losses and not state.done:
                 for sentence in self._looks_worse.news(state.answer, state.losses.losses):
@@ -144,7 +144,7 @@ class Progress:
             self.print_line(f"{_now()}  {ended}; {self._time_left()}")
 
     def _is_due(self, state: LiveRow, now: float) -> bool:
-        """True if a budget has news: a new stage, or in a file another answer."""
+        """True if a budget has news: a new stage or, when lines go to a file, another answer."""
         budget, never = state.plan.budget.params, (self._began, "explore", UNKNOWN)
         at, stage, best = self._printed.get(budget, never)
         if state.done or self._screen.shows_table:
@@ -165,7 +165,7 @@ class Progress:
         return float(record.outcome is None and record.spec.trial in running)
 
     def _ended(self) -> int:
-        """Returns the number of trials that are over or paused."""
+        """Returns the number of trials that have ended or are paused."""
         return sum(r.outcome is not None for budget in self._plans for r in self._of(budget))
 
     def _of(self, budget: int) -> list[TrialRecord]:

@@ -31,7 +31,7 @@ class Screen:
         print_text(text, self._console)
 
     def close(self) -> None:
-        """Ends the drawing; what was printed stays."""
+        """Ends the drawing; printed lines stay."""
 
 
 class Terminal(Screen):
@@ -77,7 +77,7 @@ class Notebook(Screen):
 
 
 def screen_for(console: Console) -> Screen:
-    """The screen for the place to which a console writes."""
+    """The screen that fits where a console writes."""
     if console.is_jupyter:
         return Notebook(console)
     return Terminal(console) if console.is_interactive else Screen(console)

@@ -11,7 +11,7 @@ from fathom.search.formatting import format_seconds
 from fathom.search.report.terminal.tables import print_text
 
 LEAST_SECONDS = 1.0
-"""Time of a step above which it leaves a line on a terminal."""
+"""Seconds above which a step leaves a line on a terminal."""
 
 
 class Steps:
@@ -40,7 +40,7 @@ class Steps:
             print_text(step, self.console)
 
     def end(self) -> None:
-        """Ends the step; on a terminal one that took a while leaves a line."""
+        """Ends the step; on a terminal a step that took a while leaves a line."""
         if self._status is None:
             return
         self._status.stop()

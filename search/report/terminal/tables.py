@@ -15,12 +15,13 @@ from rich.text import Text
 from fathom.search.formatting import visible
 
 PIPED_WIDTH = 1000
-"""Columns where no terminal is, so that a table keeps its columns and a sentence is one line."""
+"""Width in columns when output is no terminal, so that a table keeps all columns and a sentence is
+one line."""
 
 
 def terminal(*, stderr: bool = False) -> Console:
-    """The console of a command, which prints texts as they are: brackets in them are no styles, and
-    `:llama` is no picture."""
+    """The console of a command, which prints texts unchanged: brackets in them are no styles, and
+    `:llama` is no emoji."""
     console = Console(stderr=stderr, emoji=False, markup=False, highlight=False)
     if console.is_dumb_terminal:  # which rich takes for 80 columns wide
         console.size = ConsoleDimensions(*shutil.get_terminal_size())
@@ -30,16 +31,17 @@ def terminal(*, stderr: bool = False) -> Console:
 
 
 class RoomyTable(Table):
-    """A table that drops columns to fit the terminal or, where that is not enough, becomes a list
-    with a line for each cell.
+    """A table that drops columns to fit the terminal or, if that is not enough, becomes a list with
+    a line for each cell.
 
     A table of rich would cut numbers short: `2.9…`.
     """
 
     least: Sequence[str] = ()
-    """Headings of the columns to leave out, the first one first."""
+    """Headings of the columns to leave out, in this order."""
     explained: str = ""
-    """Heading of the column that the caption explains; the caption is left out with it."""
+    """Heading of the column that the caption explains; without the column, the caption is left out
+    too."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yields the table, or its title, the cells by row and its caption."""
@@ -71,8 +73,8 @@ class RoomyTable(Table):
         return smaller
 
     def _needed_width(self) -> int:
-        """Columns of a terminal that hold every cell in full; texts that may wrap need their
-        longest word."""
+        """Least width in columns at which every cell is shown in full; texts that may wrap need the
+        width of their longest word."""
         _, right, _, left = self.padding
         width = 0
         for column in self.columns:

@@ -1,5 +1,5 @@
-"""The answers of a table as sentences, with what each column was taken for and where
-the noise comes from."""
+"""Sentences on the answers of a table, on how its columns were read, and on the source of the
+noise."""
 
 from collections.abc import Iterator
 
@@ -23,7 +23,7 @@ def heading(analysis: Analysis) -> str:
 
 
 def columns_text(analysis: Analysis) -> str:
-    """Sentence that says which column was taken for what; empty for a run folder."""
+    """Sentence that says how each column was read; empty for a run folder."""
     return ", ".join(
         ours if ours == theirs else f"{ours} = {printable(theirs)}"
         for ours, theirs in analysis.columns.items()
@@ -31,7 +31,7 @@ def columns_text(analysis: Analysis) -> str:
 
 
 def noise_text(found: Findings, optimum: Optimum, stated: float | None) -> str:
-    """The noise between seeds of an answer, and where it is from."""
+    """The noise between seeds behind an answer, and the source of that number."""
     if stated is not None:
         return f"{stated:.4f} stated"
     if found.searched:
@@ -41,7 +41,7 @@ def noise_text(found: Findings, optimum: Optimum, stated: float | None) -> str:
 
 
 def analysis_facts(analysis: Analysis) -> dict[str, str]:
-    """Heading -> fact on where the numbers are from, for the page."""
+    """Facts on the source of the numbers by heading, for the page."""
     [found] = analysis.findings
     return {
         "Source": heading(analysis),

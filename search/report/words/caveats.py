@@ -26,7 +26,8 @@ from fathom.search.report.words.text import (
 from fathom.search.words import both_ends, plateau_width
 
 FACTOR_WORTH_A_WARNING = 1.25
-"""Factor in depth above which two families disagree, or a law misses a left-out budget."""
+"""Factor in depth above which two families disagree, or above which a law misses a left-out
+budget."""
 
 OF_THE_TRAININGS = {
     "Weight decay": (decay_text, "that depths rank alike at another one"),
@@ -34,7 +35,8 @@ OF_THE_TRAININGS = {
     "Too low": (too_low_text, "why a loss is so low"),
     "Seconds": (seconds_text, "the best depth at equal seconds on another device or load"),
 }
-"""What the trainings of all budgets have in common -> its text, and what it leaves open."""
+"""Limits that come from the trials of all budgets: name -> function for its text, and the
+conclusion that it leaves open."""
 
 
 def unsupported(conclusion: Findings) -> list[str]:
@@ -53,7 +55,7 @@ def unsupported(conclusion: Findings) -> list[str]:
 
 
 def _answer_limits(optimum: Optimum) -> Iterator[str]:
-    """Yields what the best depth of a budget, its interval and its curve leave open."""
+    """Yields sentences on the limits of a budget's best depth, its interval and its curve."""
     if verdict_limit := _verdict_limit(optimum):
         yield verdict_limit
     tested = [estimate.depth for estimate in optimum.depths]
@@ -95,7 +97,7 @@ def _verdict_limit(optimum: Optimum) -> str:
 
 
 def _trial_limits(optimum: Optimum, conclusion: Findings) -> Iterator[str]:
-    """Yields what the trials of a budget were too few to show."""
+    """Yields sentences on conclusions for which a budget has too few trials."""
     records = conclusion.records_of(optimum.budget)
     tried = {record.spec.shape.depth for record in records}
     if unseen := sorted(tried - {estimate.depth for estimate in optimum.depths}):

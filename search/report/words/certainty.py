@@ -8,7 +8,8 @@ from fathom.search.words import plateau_width, probabilities_text
 
 
 def certainty(optimum: Optimum) -> dict[str, str]:
-    """Returns heading -> fact; facts that need three finished depths are left out with fewer."""
+    """Returns facts by heading; with fewer than three finished depths, facts that need three are
+    left out."""
     if not optimum.depths:
         return {}
     facts, unit = dict[str, str](), optimum.unit

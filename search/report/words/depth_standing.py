@@ -1,4 +1,4 @@
-"""The standing of each depth of a budget in words: its cost, and why it is in or out."""
+"""The standing of each depth of a budget in words: its cost, and why it is ruled out or not."""
 
 from collections.abc import Mapping
 from math import inf
@@ -50,7 +50,7 @@ def hover_text(known: DepthStanding, optimum: Optimum) -> str:
 def standing_row(
     known: DepthStanding, optimum: Optimum, costs: Mapping[str, str]
 ) -> dict[str, str]:
-    """Returns heading -> text of a depth, for a table, with what it costs."""
+    """Returns a row of a table: texts on a depth and its cost, by heading."""
     mean, unit = known.estimate, optimum.unit
     known_error = mean is not None and 0 < mean.standard_error < inf
     error = f" ± {unit.difference(mean.standard_error):.4f}" if mean and known_error else ""

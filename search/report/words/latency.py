@@ -1,6 +1,6 @@
-"""Times of the depths of a run beside their losses: rows of a table, and the choice in words.
+"""Times of a run's depths beside their losses: rows of a table, and the choice in words.
 
-The command `fathom latency` and the report show the same.
+The command `fathom latency` and the report both use this text.
 """
 
 from collections.abc import Mapping
@@ -114,7 +114,7 @@ def request_text(latency: Latency) -> str:
 
 
 def latency_rows(each: BudgetLatency) -> list[dict[str, str]]:
-    """Returns a row for each depth, heading -> text; `~` marks a time that is not measured."""
+    """Returns a row for each depth, as texts by heading; `~` marks a time that is not measured."""
     latency = each.latency
     return [
         {
@@ -133,7 +133,8 @@ def latency_rows(each: BudgetLatency) -> list[dict[str, str]]:
 
 
 def _above(choice: ServingChoice | None, depth: int) -> str:
-    """How far a depth lies above the best depth on offer, or that it exceeds a limit, as text."""
+    """The distance in loss of a depth from the best depth on offer, or that it exceeds a limit, as
+    text."""
     if choice is None:
         return "-"
     offered = next((each for each in choice.offered if each.depth == depth), None)
@@ -169,7 +170,8 @@ def choice_text(each: BudgetLatency) -> str:
 
 
 def _unsure_text(choice: ServingChoice) -> str:
-    """The depths that may be under the limits or not, as a sentence; empty without any."""
+    """A sentence on the depths of which it is unsure whether they meet the limits; empty without
+    any."""
     if not choice.unsure:
         return ""
     layers = "1 layer" if choice.unsure == (1,) else f"{ranges(choice.unsure)} layers"
@@ -177,6 +179,6 @@ def _unsure_text(choice: ServingChoice) -> str:
 
 
 def _timed(depth: int, seconds: Mapping[int, float]) -> str:
-    """A depth in layers, with its time for a token."""
+    """A depth in layers, and its time per token, as text."""
     layers = "1 layer" if depth == 1 else f"{depth} layers"
     return f"{layers} ({1000 * seconds[depth]:.3g} ms a token)"

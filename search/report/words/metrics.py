@@ -25,7 +25,7 @@ def metric_text(metric: DepthMetric) -> str:
 
 
 def metrics_by_kind(metrics: Sequence[DepthMetric], budget: int) -> dict[str, list[DepthMetric]]:
-    """Returns kind, such as `exact_match` -> its metrics at a budget, one for each split."""
+    """Returns the metrics at a budget by kind, such as `exact_match`, one for each split."""
     kinds: dict[str, list[DepthMetric]] = {}
     for metric in metrics:
         if metric.budget == budget:

@@ -1,4 +1,4 @@
-"""Cost of other depths compared with the best one, in nats and in compute, as text."""
+"""The cost of other depths compared with the best one, in nats and in compute, as text."""
 
 from collections.abc import Iterable, Iterator
 from math import log
@@ -9,16 +9,16 @@ from fathom.search.analysis.laws.compute_law import ComputeMultiple
 from fathom.search.conclusion.findings import Findings
 
 COST, COMPUTE = "instead of the best (nats)", "times the compute"
-"""Headings of what a depth costs, for losses in nats."""
+"""Headings of a depth's cost in nats, and in compute."""
 TWO_DECIMALS = 10.0
-"""Multiples of compute from here on are whole numbers."""
+"""Multiple of compute from which on no decimals are shown; smaller ones have two."""
 
 
 def cost_cells(
     found: Findings, optimum: Optimum, depths: Iterable[int]
 ) -> dict[int, dict[str, str]]:
-    """Returns depth -> heading -> text of its cost, empty for the best depth and for unknown costs;
-    the heading of compute is left out where no depth has a text."""
+    """Returns, for each depth, the texts of its cost by heading, empty for the best depth and for
+    unknown costs; the heading of compute is left out where no depth has a text."""
     costs = {cost.depth: cost for cost in optimum.costs}
     unit = optimum.unit
     nats = {depth: cost_text(costs[depth], unit) if depth in costs else "" for depth in depths}
@@ -79,7 +79,7 @@ def _half_and_twice(optimum: Located) -> Iterator[DepthCost]:
 
 
 def cost_text(cost: DepthCost, unit: Unit = NATS, suffix: str = "") -> str:
-    """Returns a cost in a unit, then `suffix`, then its 95 % interval."""
+    """Returns a cost in a unit, followed by `suffix` and the 95 % interval."""
     low, high = unit.interval(cost.interval)
     return f"{price_text(cost, unit)}{suffix} [{low:+.4f} to {high:+.4f}]"
 

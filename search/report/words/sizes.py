@@ -11,7 +11,8 @@ from fathom.search.words import plateau_width
 
 
 def size_lines(found: BestSize, part: str = "") -> Iterator[str]:
-    """Yields the best size at an amount, for a part of a table, and what other sizes cost."""
+    """Yields sentences on the best size at an amount, for a part of a table, and on the cost of
+    other sizes."""
     where = f"{part}, {spend_text(found.spend)}" if part else spend_text(found.spend)
     yield f"{where}: best size {size_text(found)}; {size_reason(found)}"
     if found.size and found.verdict.kind.decided and found.costs:

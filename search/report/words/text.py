@@ -29,9 +29,9 @@ from fathom.search.formatting import (
 from fathom.search.study.keys.groups import DECAYS
 
 MOST_HORIZONS = 4
-"""Horizons that are listed one by one; more of them would be wider than a figure."""
+"""Most horizons that are listed one by one; a longer list would be wider than a figure."""
 METRIC_NAMES = {"bleu": "BLEU", "chrf": "chrF"}
-"""Metrics whose names are written in a way of their own."""
+"""Names of metrics that are not written like their keys."""
 SUMMARY = (
     *("budget", "tokens", "count", "depth", "95 % interval", "not ruled out", "verdict"),
     *("loss (nats)", "best trained shape"),
@@ -83,7 +83,7 @@ def estimate_text(optimum: Optimum) -> str:
 
 
 def advice(optimum: Optimum) -> str:
-    """Returns what to train at a budget, and how sure that is, in a sentence."""
+    """Returns a sentence on what to train at a budget, and on how sure that is."""
     within = interval(optimum, " (95\u00a0% interval: ", ")")
     if isinstance(optimum.verdict.cause, NothingShallower):
         return f"Depth {optimum.optimal_depth} is best{within}; no shallower model exists."
@@ -95,8 +95,9 @@ def advice(optimum: Optimum) -> str:
 
 
 def _model(optimum: Optimum) -> str:
-    """The best depth as text; where the budget leaves the size free, with the size of its shape,
-    and with the verdict on it where a better size may lie beyond those tried or is not known."""
+    """The best depth as text. Where the budget leaves the size free, the size of its shape is
+    added; if a better size may lie beyond those tried, or is not known, so is the size's
+    verdict."""
     size, best = "", optimum.best_size
     if best and optimum.shape:
         size = f" of {rounded_count(optimum.shape.params_total)} parameters"
@@ -117,13 +118,14 @@ def question(optimum: Optimum) -> str:
 
 
 def count_text(count: Count) -> str:
-    """Returns the rule by which a size counts, or that models are of any size."""
+    """Returns the rule by which a size is counted, or the statement that models may have any
+    size."""
     return "any size" if count.frees_size else f"{count.label} count"
 
 
 def size_text(optimum: Optimum) -> str:
     """Returns the size and the horizon of an answer: `40k parameters, 600k tokens`; where the size
-    is free, what a training spends."""
+    is free, the amount that a trial spends."""
     size, spend = f"{format_count(optimum.budget)} {optimum.count.unit}", spend_text(optimum.spend)
     return f"{size}, {spend}" if spend and not optimum.count.frees_size else size
 
@@ -144,7 +146,8 @@ def depth_text(optimum: Optimum) -> str:
 
 
 def interval(optimum: Optimum, before: str = "", after: str = "") -> str:
-    """Returns the 95 % interval, if any; it is open at an end beyond which the best may lie."""
+    """Returns the 95 % interval, if there is one; an end is open if the best depth may lie beyond
+    it."""
     text = _interval(optimum, "{} or deeper", "{} or shallower")
     return f"{before}{text}{after}" if text else ""
 
@@ -183,7 +186,8 @@ def depths_not_ruled_out(optimum: Optimum) -> str:
 
 
 def unfinished_text(conclusion: Findings) -> str:
-    """Returns which budgets are unfinished, with the command that resumes them; else empty."""
+    """Returns which budgets are unfinished, with the command that resumes them; empty if all are
+    finished."""
     if not conclusion.unfinished:
         return ""
     budgets = ", ".join(budget_text(b, conclusion.count) for b in conclusion.unfinished)
@@ -191,8 +195,8 @@ def unfinished_text(conclusion: Findings) -> str:
 
 
 def decay_text(conclusion: Findings) -> str:
-    """Returns which budgets repeat their data at a single weight decay, with what to do; else
-    empty."""
+    """Returns which budgets repeat their data at a single weight decay, and what to do; empty if
+    none does."""
     repeated = conclusion.repeats_at_one_decay
     if not repeated:
         return ""
@@ -205,7 +209,7 @@ def decay_text(conclusion: Findings) -> str:
 
 
 def stalled_text(conclusion: Findings) -> str:
-    """Returns how many trainings stalled, by budget and depth; else empty."""
+    """Returns how many trials stalled, by budget and depth; empty if none did."""
     parts = [
         f"{stalled} of {counted(trained, 'training')} of depth {depth} at"
         f" {budget_text(optimum.budget, optimum.count)}"
@@ -218,7 +222,7 @@ def stalled_text(conclusion: Findings) -> str:
 
 
 def too_low_text(conclusion: Findings) -> str:
-    """Returns which seeds ended far too low, by budget and depth; else empty."""
+    """Returns which seeds ended far too low, by budget and depth; empty if none did."""
     parts = [
         f"seed {record.spec.seed} of depth {record.spec.shape.depth} at"
         f" {budget_text(optimum.budget, optimum.count)} ended at {record.loss:.4f} nats"
@@ -232,8 +236,8 @@ def too_low_text(conclusion: Findings) -> str:
 
 
 def seconds_text(conclusion: Findings) -> str:
-    """Returns the devices on which trials spent a study's seconds, and how far off they were; empty
-    for a study without seconds."""
+    """Returns the devices on which trials spent a study's seconds, and how far from these the times
+    were; empty for a study without seconds."""
     measured = [
         (budget_text(optimum.budget, optimum.count), found)
         for optimum in conclusion.optima
@@ -271,10 +275,10 @@ def offered_text(conclusion: Findings, optimum: Optimum, noise: float | None = N
 
 
 def next_steps(conclusion: Findings, source: str, horizon: str | None = None) -> list[str]:
-    """Returns the commands that use the answers, from a run folder or its best.yaml; `horizon` if
-    it has several.
+    """Returns the commands that use the answers; `source` is a run folder or its best.yaml, and
+    `horizon` chooses one of several.
 
-    They name the largest budget whose depth is settled; none where no depth is settled.
+    The commands name the largest budget whose depth is settled; there are none if no depth is.
     """
     chosen = to_train(conclusion)
     if chosen is None:
@@ -328,7 +332,7 @@ def loss_text(nats: float | None, unit: Unit) -> str:
 
 
 def answer_row(optimum: Optimum) -> dict[str, str]:
-    """Returns a budget's answer, heading -> text; empty where nothing is known."""
+    """Returns a budget's answer as text by heading; an unknown value is empty."""
     shape = optimum.shape
     return {
         "budget": format_count(optimum.budget),
@@ -348,8 +352,8 @@ def answer_row(optimum: Optimum) -> dict[str, str]:
 
 
 def _tokens_text(optimum: Optimum) -> str:
-    """Returns the tokens of a training as text. Where it spends another coin: the tokens of the
-    best shape, with its amount; where no tokens are known, the horizon in its own unit."""
+    """Returns the tokens of a trial as text. If trials spend another unit, the tokens of the best
+    shape and its amount; where no tokens are known, the horizon in its own unit."""
     if optimum.spend.coin in OTHER_COINS:
         return f"{rounded_count(optimum.tokens)} ({spend_text(optimum.spend)})"
     if optimum.spend.coin is Coin.TOKENS:
@@ -370,12 +374,13 @@ def layers_text(shape: Shape) -> str:
 
 
 def groups_text(shape: Shape) -> str:
-    """Returns the number of groups, to be put behind the width; empty if matrices are whole."""
+    """Returns the number of groups, to follow the width in a text; empty if matrices are whole."""
     return f" in {shape.groups} groups" if shape.groups > 1 else ""
 
 
 def shape_text(shape: Shape) -> str:
-    """Returns the sizes of a shape, its own depth among them: a curve may be lowest at another."""
+    """Returns the sizes of a trained shape as text, with its own depth: a curve may be lowest at
+    another."""
     return (
         f"depth {layers_text(shape)}, d_model {shape.d_model:,}{groups_text(shape)}, "
         f"ff_ratio {shape.ff_ratio:.2f}, {counted(shape.n_heads, 'head')}{active_text(shape)}"
@@ -383,7 +388,7 @@ def shape_text(shape: Shape) -> str:
 
 
 def active_text(shape: Shape, unit: str = " parameters active") -> str:
-    """Returns how many parameters a token uses of how many, after a comma; empty if all."""
+    """Returns how many of all parameters a token uses, after a comma; empty if it uses all."""
     if not shape.experts:
         return ""
     active, total = map(rounded_count, (shape.params_active, shape.params_total))
@@ -391,8 +396,8 @@ def active_text(shape: Shape, unit: str = " parameters active") -> str:
 
 
 def untrained_text(optimum: Optimum) -> str:
-    """Returns a sentence if a depth that was not trained to the end is expected to be better than
-    the answer, or is the answer; else empty."""
+    """Returns a sentence if a depth that was not trained to the end is the answer or is expected to
+    be better; otherwise empty."""
     if not isinstance(optimum, Located):
         return ""
     if (depth := optimum.optimal_depth) not in {known.depth for known in optimum.depths}:
@@ -442,7 +447,7 @@ def law_text(law: Law) -> str:
 
 
 def weighed_laws_text(weights: Mapping[str, float]) -> str:
-    """Returns the laws from which a depth is read, with their probabilities.
+    """Returns the laws that give a depth, with their probabilities.
 
     >>> weighed_laws_text({"power": 1.0})
     'the power law'
@@ -490,8 +495,8 @@ def null_law_text(law: NullLaw) -> str:
 
 
 def null_laws_text(laws: Sequence[Law], null_laws: Sequence[NullLaw]) -> str:
-    """Returns how well the null laws predict left-out budgets, beside the best fitted law; empty
-    without any."""
+    """Returns the errors of null laws on left-out budgets, beside that of the best fitted law;
+    empty without null laws."""
     tested = [law for law in null_laws if law.leave_one_out_error is not None]
     if not tested:
         return ""

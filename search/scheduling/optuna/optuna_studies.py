@@ -32,7 +32,7 @@ from fathom.search.scheduling.optuna.optuna_trials import (
 log = logging.getLogger(__name__)
 
 METRIC_NAMES = "study:metric_names"
-"""Optuna's attribute of a study with the names of its values, which dashboards show."""
+"""Optuna's attribute of a study that names the values of its trials, for dashboards."""
 
 
 class Studies:
@@ -43,7 +43,7 @@ class Studies:
         self._copies: dict[str, Copy] = {}
 
     def update(self, study: str, contents: StudyContents) -> None:
-        """Adds what is missing to Optuna's file at once; a trial takes a millisecond."""
+        """Adds to Optuna's file all that is missing, in one go; a trial takes a millisecond."""
         with self._store.file.locked():
             if study not in self._copies:
                 self._copies[study] = Copy(self._store, study)
@@ -51,7 +51,7 @@ class Studies:
 
 
 class Copy:
-    """One study in a store that nobody else writes to meanwhile."""
+    """One study in a storage that no other process writes to at the same time."""
 
     def __init__(self, store: BaseStorage, name: str) -> None:
         self._store, self._name = store, name
@@ -60,8 +60,8 @@ class Copy:
     def write(self, contents: StudyContents) -> None:
         """Adds missing trials, and updates those that are paused.
 
-        Optuna changes no trial that has ended. So the study is made again if it holds a trial
-        twice, or with another end, as after an extension of the search.
+        Optuna changes no trial that has ended. So the study is rebuilt if it has a trial twice, or
+        a trial whose end has changed, as after an extension of the search.
         """
         wanted = trial_ends(contents)
         ended = {name: end for name, end in self._ends.items() if not is_paused(end)}
@@ -112,7 +112,8 @@ class Copy:
 
 
 class _Lock(JournalFileSymlinkLock):
-    """Optuna's lock, which other programs respect, released without a second name for its file.
+    """Optuna's lock, which other programs respect; it is released without a second name for its
+    file.
 
     A second name takes disk space, which a full quota lacks: Optuna would then wait for ever for
     its own lock.
@@ -140,8 +141,8 @@ class UnsyncedFile(JournalFileBackend):
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keeps other programs from writing meanwhile; may be nested. The lines of a block need one
-        lock, for which a disk may take milliseconds."""
+        """Context in which no other program writes to the file; may be nested. All lines of a block
+        share one lock, as taking it may cost a disk milliseconds."""
         if self._is_locked:
             yield
             return
@@ -153,7 +154,8 @@ class UnsyncedFile(JournalFileBackend):
             self._lock.release()
 
     def append_logs(self, logs: list[dict[str, Any]]) -> None:
-        """Appends lines, as Optuna does, while another program may do so too."""
+        """Appends lines, as Optuna does, safely even if another program appends at the same
+        time."""
         lines = "".join(f"{json.dumps(line, separators=(',', ':'))}\n" for line in logs)
         with self.locked(), self._place.open("ab") as file:
             file.write(lines.encode())
@@ -168,9 +170,10 @@ class StudiesStorage(JournalStorage):
 
 
 def open_file(path: Path) -> StudiesStorage:
-    """Optuna's file; one that can't be read is put aside, and a new one made.
+    """Opens Optuna's file; a file that can't be read is put aside, and a new one is made.
 
-    Not SQLite: it needs 12 ms of CPU for a trial where this needs 1, and a worker waits for it.
+    The file is not SQLite, which needs 12 ms of CPU for a trial where this one needs 1, while a
+    worker waits.
     """
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     path.with_name(path.name + ".lock").unlink(missing_ok=True)  # of a run that was killed

@@ -1,4 +1,4 @@
-"""Rows of a table from a user's own Optuna study: each trial is one training."""
+"""Rows of a table, read from a user's own Optuna study in which each trial is one training."""
 
 import json
 import re
@@ -29,21 +29,22 @@ from fathom.search.study.store_uri import (
 ENDED = (TrialState.COMPLETE, TrialState.PRUNED)
 OPERATION = re.compile(rb'"op_code": ?(\d+)')
 CREATIONS = (b"0", b"4")
-"""Operations of a journal that make a study or a trial; their order gives trials their numbers."""
+"""Operations of a journal that create a study or a trial; the order of these lines numbers the
+trials."""
 LONGEST_LINE = 1 << 24
-"""Bytes of a line of a journal."""
+"""Most bytes in a line of a journal."""
 MOST_TORN = 8
-"""Damaged lines of a journal that a message names."""
+"""Most damaged lines of a journal that a message lists."""
 
 
 Study = tuple[str, list[dict[str, Any]], tuple[str, ...], bool]
 
 
 def read_study(address: str, name: str | None) -> Study:
-    """The name of a study, a row for each value of its trials' losses, a note on trials that have
-    none, and True if it maximises: then the values are named `value`.
+    """The name of a study, a row for each value of its trials' losses, a note on trials without a
+    loss, and True if the study maximises, in which case the column is named `value`.
 
-    `name` may be left out where there is one study.
+    `name` may be None if there is only one study.
 
     Raises:
         ConfigError: when there is no such study, or it has several objectives.
@@ -86,7 +87,7 @@ def _chosen(studies: list[StudySummary], name: str | None, shown: str) -> StudyS
 
 @contextmanager
 def _storage(address: str, shown: str) -> Iterator[BaseStorage]:
-    """Context with Optuna's storage at an address, which must exist; its errors of any type become
+    """Context with Optuna's storage at an address, which must exist; any error of Optuna becomes
     one line."""
     plain = address.removeprefix(OPTUNA)
     path = sqlite_path(plain) if "://" in plain else Path(plain)
@@ -113,7 +114,7 @@ def _storage(address: str, shown: str) -> Iterator[BaseStorage]:
 
 
 def _check_length(path: Path, shown: str) -> None:
-    """Raises `ConfigError` for a file without ends of lines, which would be read as a whole."""
+    """Raises `ConfigError` for a file without line ends, which would be read as a single line."""
     with path.open("rb") as file:
         while line := file.readline(LONGEST_LINE):
             if len(line) == LONGEST_LINE:
@@ -125,8 +126,7 @@ def _check_length(path: Path, shown: str) -> None:
 
 def _check_lines(path: Path, shown: str) -> None:
     """Raises `ConfigError` for a journal with lines that are not JSON, as a shared disk may leave
-    them; the last line may be cut short.
-    """
+    behind; only the last line may be cut short."""
     with path.open("rb") as file:
         torn = {number: line for number, line in enumerate(file, 1) if not _is_json(line)}
     if not torn:
@@ -150,8 +150,8 @@ def _is_json(line: bytes) -> bool:
 
 
 def _can_go(line: bytes) -> bool:
-    """True if a damaged line may be dropped: it is blank or made no trial, so that no later line
-    refers to it."""
+    """True if a damaged line may be dropped because no later line refers to it: it is blank, or it
+    made no trial."""
     operations = OPERATION.findall(line)
     return not line.strip() or (bool(operations) and not {*operations} & {*CREATIONS})
 

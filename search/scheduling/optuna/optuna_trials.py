@@ -1,9 +1,9 @@
 """Trials, parameters and the answer of a budget as its Optuna study shows them to other tools.
 
-Every trial is there once, whatever its stage and however often it was resumed: `depth`, `d_model`
-and `ff_ratio` are its parameters, its values at the rungs are intermediate values. A paused trial
-is WAITING until the search of its budget is done: it may be resumed, and Optuna changes no trial
-that has ended.
+The study has every trial once, whatever its stage and however often it was resumed. `depth`,
+`d_model` and `ff_ratio` are the trial's parameters; values at rungs are intermediate values. A
+paused trial is WAITING until the search of its budget is done: it may be resumed, and Optuna
+changes no trial that has ended.
 """
 
 import math
@@ -21,12 +21,12 @@ from fathom.search.records import Outcome, TrialRecord
 from fathom.search.words import study_reason
 
 NAME = "trial"
-"""Attribute of Optuna's trials that holds the name of ours."""
+"""Attribute of an Optuna trial with the name of Fathom's trial."""
 FORECAST = "forecast"
-"""Attribute of a paused or stopped trial: its loss at the horizon, forecast from all trials."""
+"""Attribute of a paused or stopped trial with the forecast of its loss at the horizon."""
 End = tuple[object, object, object, TrialState]
-"""Outcome, tokens, forecast and Optuna's state of a trial; a stored trial whose values differ is
-out of date."""
+"""Outcome, tokens, forecast and Optuna's state of a trial. A stored trial is out of date if any of
+them differs."""
 STATES: dict[Outcome | None, TrialState] = {
     Outcome.FINISHED: TrialState.COMPLETE,
     Outcome.STOPPED: TrialState.PRUNED,
@@ -41,15 +41,15 @@ class StudyContents:
 
     space: Mapping[str, BaseDistribution]
     records: tuple[TrialRecord, ...] = ()
-    """Ended trials, each once."""
+    """Ended trials; each trial occurs once."""
     done: bool = False
-    """True if none of the trials will be resumed."""
+    """True if none of the trials will be resumed any more."""
     attributes: Mapping[str, object] = field(default_factory=dict)
-    """Attributes of the study, as JSON has them."""
+    """Attributes of the study, with values that JSON can hold."""
 
 
 def public_space(shapes: Sequence[Shape]) -> dict[str, BaseDistribution]:
-    """Returns the parameters of a study of these shapes: name -> range of values."""
+    """Returns the parameters of a study of these shapes, each name with its range of values."""
     depths = [shape.depth for shape in shapes]
     widths = [shape.d_model for shape in shapes]
     ratios = [shape.ff_ratio for shape in shapes]
@@ -67,7 +67,7 @@ def stored_end(trial: FrozenTrial) -> End:
 
 
 def trial_ends(contents: StudyContents) -> dict[str, End]:
-    """Returns the name of each trial -> the state in which Optuna should store it."""
+    """Returns the state in which Optuna should store each trial, by trial name."""
     found = forecasts_by_trial(forecastable(contents.records))
     ends: dict[str, End] = {}
     for record in contents.records:
@@ -81,15 +81,15 @@ def trial_ends(contents: StudyContents) -> dict[str, End]:
 
 
 def is_paused(end: End) -> bool:
-    """True if the trial may still be changed."""
+    """True if a trial with this end may still change."""
     return not end[-1].is_finished()
 
 
 def public_trial(
     record: TrialRecord, space: Mapping[str, BaseDistribution], end: End
 ) -> FrozenTrial | None:
-    """Returns an ended trial as other tools see it, in the state of its `end`; None if its shape is
-    outside the space, as in a damaged record."""
+    """Returns an ended trial as other tools see it, in the state that its `end` names; None if its
+    shape is outside the space, as in a damaged record."""
     spec, shape = record.spec, record.spec.shape
     values = {"depth": shape.depth, "d_model": shape.d_model, "ff_ratio": shape.ff_ratio}
     if not all(holds(space[name], value) for name, value in values.items()):
@@ -123,8 +123,8 @@ def public_trial(
 
 
 def answer_attributes(optimum: Optimum, records: Iterable[TrialRecord]) -> dict[str, object]:
-    """Returns the answer of a budget as attributes of its Optuna study, and whether the trial with
-    the lowest loss has its shape."""
+    """Returns attributes of a budget's Optuna study: the answer, and whether the trial with the
+    lowest loss has the answer's shape."""
     shape = optimum.shape
     return {
         "optimal_depth": optimum.optimal_depth,

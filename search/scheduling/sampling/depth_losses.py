@@ -1,4 +1,4 @@
-"""The losses of an Optuna study's trials at the horizon, as estimates of their depths."""
+"""The losses at the horizon of an Optuna study's trials, for estimates of their depths."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -15,10 +15,10 @@ from fathom.search.records import CurvePoint, Outcome, Stage, TrialRecord, Trial
 RATIO = "ff_ratio"
 """Parameter that is the ratio of the feed-forward width to `d_model`."""
 VARIANCE, LN_SIZE = "variance", "ln_size"
-"""Attributes that Fathom's own trials have: the variance of the value as a forecast, squared nats,
-and ln of the parameters as a share of the budget."""
+"""Attributes of Fathom's own trials: the variance of a loss that is a forecast, in squared nats,
+and ln of the ratio of the parameters to the budget."""
 FINEST = 2**17
-"""Largest width by which a ratio is expressed."""
+"""Largest width used to express a ratio as two whole widths."""
 
 
 def losses_of(trials: Sequence[FrozenTrial], depth: str, sign: float) -> list[ShapeLoss]:
@@ -43,7 +43,7 @@ def losses_of(trials: Sequence[FrozenTrial], depth: str, sign: float) -> list[Sh
 
 
 def _curve(trial: FrozenTrial, sign: float) -> dict[int, float]:
-    """Step -> the loss reported there, ascending; empty where one is no number."""
+    """Step -> the loss reported at it, ascending; empty if any value is not a number."""
     curve = {step: sign * trial.intermediate_values[step] for step in trial.intermediate_values}
     if not all(map(math.isfinite, curve.values())):
         return {}
@@ -60,7 +60,7 @@ def _measured(trial: FrozenTrial, loss: float, shape: Shape) -> ShapeLoss:
 def _record(
     trial: FrozenTrial, curve: Mapping[int, float], horizon: int, shape: Shape
 ) -> TrialRecord:
-    """A trial as a record for the forecasts; it counts as finished if no trial has reported at a
+    """A trial as a record, to be forecast; it counts as finished if no trial has reported at a
     later step."""
     spec = TrialSpec(
         trial=str(trial.number),

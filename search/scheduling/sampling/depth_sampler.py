@@ -1,4 +1,5 @@
-"""A sampler of depths for Optuna: the lowest point of a draw of the curve of loss against depth.
+"""A sampler of depths for Optuna: it draws a curve of loss against depth, and takes its lowest
+point.
 
 Nothing else in the study matters: its objective may be anybody's own, and its trials may run in
 Optuna, in Ray's `OptunaSearch` or in Fathom's own search, where this sampler is the default.
@@ -29,12 +30,13 @@ from fathom.search.scheduling.sampling.depth_losses import RATIO, losses_of
 from fathom.search.study.planning.space.near_shapes import comparable_shape, nearest_shape
 
 GOLDEN = (math.sqrt(5) - 1) / 2
-"""Golden-ratio step: multiples of it, modulo 1, fill an interval evenly for any number."""
+"""Golden ratio minus 1: the first multiples of it, modulo 1, fill an interval evenly, whatever
+their number."""
 MIDDLE = (0.3, 0.4, 0.5, 0.6, 0.7)
-"""Places in the range of ln ff_ratio from which the ratio of the first shapes is chosen."""
+"""Positions in the range of ln ff_ratio, from which one ratio for the first shapes is chosen."""
 FIRST_DEPTHS = 7
-"""Depths, evenly spread from end to end, that are tried first: with fewer, a second hump or a step
-can't be told from noise."""
+"""Number of depths, evenly spread from end to end, that are tried first: with fewer, a second
+minimum or a step can't be told from noise."""
 
 
 class DepthSampler(BaseSampler):
@@ -138,7 +140,7 @@ class DepthSampler(BaseSampler):
         return min(depths, key=lambda depth: abs(math.log(depth / lowest)))
 
     def _lowest(self, study: Study, trial: FrozenTrial, depths: Sequence[int]) -> float:
-        """The depth at which one draw of the curve over the depths so far is lowest."""
+        """The depth at which one random draw of the curve, given the trials so far, is lowest."""
         sign = -1.0 if study.direction is StudyDirection.MAXIMIZE else 1.0
         ended = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.PRUNED))
         estimates = combine_shapes(losses_of(ended, self._depth, sign))
@@ -149,9 +151,8 @@ class DepthSampler(BaseSampler):
         return math.exp(math.log(generator.choice(posterior.lowest)))
 
     def _shape(self, study: Study, trial: FrozenTrial, depth: float) -> Shape:
-        """The shape for a trial near this depth: an untried one, if possible of a tried depth,
-        since a new depth at another ratio cannot be compared with the tried ones.
-        """
+        """An untried shape near this depth, if possible of a depth that was tried: a new depth at
+        another ratio could not be compared with those."""
         first = self._first_shapes[trial.number : trial.number + 1]
         if first and first[0].depth == depth:
             return first[0]
@@ -175,8 +176,8 @@ class DepthSampler(BaseSampler):
         return [ladder[place] for place in golden_order(self._offset, number)]
 
     def _spread(self, index: int, low: float, high: float) -> float:
-        """The value of a trial between two ends; the values of all trials are spread evenly in
-        log."""
+        """The value of a trial between two ends, such that the values of all trials are evenly
+        spread in log."""
         value = math.exp(self._place(index, math.log(low), math.log(high)))
         return min(max(value, low), high)
 
@@ -185,7 +186,7 @@ class DepthSampler(BaseSampler):
 
 
 def golden_order(offset: float, number: int) -> list[int]:
-    """Indices of the first trials, in an order in which the first few span the range."""
+    """Indices of the first trials, in an order whose first few already span the range."""
     return sorted(range(number), key=lambda k: (offset + k * GOLDEN) % 1)
 
 
@@ -221,8 +222,8 @@ def spread_depths(depths: Sequence[int], number: int) -> list[int]:
 
 
 def comparable_ladder(shapes: Sequence[Shape], number: int, ratio: float) -> list[Shape]:
-    """Returns `number` shapes of different depths, about evenly spaced in log from the least to the
-    greatest, with feed-forward ratios near `ratio`."""
+    """Returns `number` shapes of different depths, about evenly spaced in log from the least depth
+    to the greatest, with feed-forward ratios near `ratio`."""
     low, high = (f(shape.depth for shape in shapes) for f in (min, max))
     ends = [[shape for shape in shapes if shape.depth == depth] for depth in (low, high)]
     found = {end[0].depth: min(end, key=lambda s: s.off_ratio(ratio)) for end in ends}

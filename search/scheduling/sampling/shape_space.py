@@ -1,4 +1,4 @@
-"""The shapes with a fixed number of parameters as a search space of Optuna's, for anybody's own
+"""The shapes with a fixed number of parameters, as an Optuna search space for a user's own
 tuner."""
 
 from collections.abc import Mapping
@@ -78,12 +78,13 @@ class ShapeSpace:
         return nearest_shape(self.shapes, depth=depth, ff_ratio=ff_ratio)
 
     def config(self, shape: Shape) -> dict[str, int]:
-        """The sizes of a shape by name, from which a model can be built and a table read."""
+        """The sizes of a shape by name, enough to build the model and to find the shape in a
+        table."""
         return listed_sizes(shape) | {"head_dim": shape.head_dim}
 
 
 def distributions_of(shapes: tuple[Shape, ...]) -> dict[str, BaseDistribution]:
-    """Optuna's parameters of a space of shapes: name -> range of values."""
+    """Optuna's parameters of a space of shapes, each name with its range of values."""
     depths, ratios = [s.depth for s in shapes], [s.ff_ratio for s in shapes]
     space: dict[str, BaseDistribution] = {
         "depth": IntDistribution(min(depths), max(depths), log=True)

@@ -13,23 +13,23 @@ from fathom.search.analysis.surface.surface import find_surface
 from fathom.search.records import TrialRecord
 
 SPREAD = 10
-"""Shapes that are tried first: the corners of sizes and depths, and some between them."""
+"""Number of shapes that are tried first: the corners of sizes and depths, and some between them."""
 SAME_RATIO = 0.35
-"""Difference of ln feed-forward ratios up to which shapes can be compared."""
+"""Difference of ln feed-forward ratios up to which two shapes can be compared."""
 DRAWS = 64
-"""Draws of the surface; one of them decides what is tried."""
+"""Number of draws of the surface, of which one decides what is tried."""
 
 
 class SizeSampler:
-    """The shapes of one budget; a draw depends on nothing but its index and earlier results."""
+    """Draws the shapes of one budget; a draw depends only on its index and on earlier results."""
 
     def __init__(self, shapes: Sequence[Shape], *, trials: int, seed: int) -> None:
         self._shapes, self._seed, self.at_once = list(shapes), seed, min(SPREAD, trials // 2)
 
     def draw(self, index: int, visible: Sequence[TrialRecord]) -> Shape:
         """The shape of exploring trial `index`, from 0. `visible` has the trials before it, in
-        their order, as far as their results may be used. The shape is the lowest cell of one draw
-        of the surface through them (Thompson sampling, 1933)."""
+        order, with the results that may be used. The shape is the lowest cell of one draw of the
+        surface through them (Thompson sampling, 1933)."""
         if index < self.at_once:
             return self.spread[index]
         generator = np.random.default_rng([self._seed, index])
@@ -44,7 +44,8 @@ class SizeSampler:
 
     @cached_property
     def spread(self) -> list[Shape]:
-        """The first shapes: the middle one, then always the shape furthest from those before it."""
+        """The first shapes: the middle one, then each time the shape furthest from those already
+        chosen."""
         places = _places(self._comparable)
         chosen = [int(_apart(places, (places.min(axis=0) + places.max(axis=0)) / 2).argmin())]
         while len(chosen) < self.at_once:
@@ -54,7 +55,8 @@ class SizeSampler:
 
     @cached_property
     def _comparable(self) -> list[Shape]:
-        """The shapes of about the usual ratio, one for each size and depth that has any."""
+        """The shapes of about the usual ratio: one for each pair of size and depth that has such a
+        shape."""
         ratio = float(np.exp(np.median([shape.ln_ff_ratio for shape in self._shapes])))
         return [shape for shape in self._shapes if shape.off_ratio(ratio) <= SAME_RATIO]
 
@@ -65,7 +67,6 @@ def _places(shapes: Sequence[Shape]) -> NDArray[np.float64]:
 
 
 def _apart(places: NDArray[np.float64], place: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Distance of each of `places` from `place`, (shapes,); the distance in size counts by its
-    square root."""
+    """Distance of each of `places` from `place`, (shapes,); differences in ln size count half."""
     found: NDArray[np.float64] = np.hypot((places[:, 0] - place[0]) / 2, places[:, 1] - place[1])
     return found

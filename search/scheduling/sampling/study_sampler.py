@@ -1,12 +1,12 @@
 """The shape of each exploring trial of a budget, asked of an Optuna sampler.
 
-For every draw a study is built in memory from the results that may be known of the earlier trials;
+For every draw a study is built in memory from those results of earlier trials that may be known;
 `depth` and `ff_ratio` are its parameters. The value of a trial is its loss, or the forecast for the
-horizon. One that diverged is PRUNED without any value, which ranks it last; one that failed
-otherwise is FAIL and teaches nothing; one that has no result yet is RUNNING. `study.ask()` draws a
+horizon. A trial that diverged is PRUNED without any value, which ranks it last; one that failed
+otherwise is FAIL and teaches nothing; one without a result yet is RUNNING. `study.ask()` draws a
 point, which is snapped to a feasible shape unless the sampler knows the shapes. So a draw is a
-function of the seed, the trial's number and these trials, after a kill too. What other tools see is
-another study (`optuna_trials.py`).
+function of the seed, the trial's number and these trials, even after a kill. Other tools see a
+different study (`optuna_trials.py`).
 
 A result may be known once virtual time has taken it (`study/planning/virtual_time.py`), so neither
 the number of workers nor the order in which trials arrive changes a draw.
@@ -45,7 +45,7 @@ from fathom.search.study.planning.space.near_shapes import nearest_shape
 
 
 class ShapeSampler:
-    """The shapes of one budget; a draw depends on nothing but its index and earlier results."""
+    """Draws the shapes of one budget; a draw depends only on its index and on earlier results."""
 
     def __init__(self, config: StudyConfig, shapes: tuple[Shape, ...], *, seed: int) -> None:
         self._config, self._shapes, self._sampler = config, shapes, config.sampler
@@ -56,7 +56,8 @@ class ShapeSampler:
         self.at_once = 0 if config.sampler is Sampler.LADDER else self._startup
         if self._sizes:
             self.at_once = self._sizes.at_once
-        """Number of trials that are drawn without knowing any, and that all later ones know."""
+        """Number of trials that are drawn before any result is known; the results of all of them
+        are known to later draws."""
         self._seed, self._offset = seed, float(np.random.default_rng(seed).random())
         self._space = distributions_of(shapes)
         self._depth_sampler = DepthSampler(
@@ -65,7 +66,7 @@ class ShapeSampler:
 
     def draw(self, index: int, visible: Sequence[TrialRecord]) -> Shape:
         """The shape of the budget's exploring trial `index`, from 0; `visible` has the trials
-        before it, in their order, as far as their results may be used.
+        before it, in order, with the results that may be used.
 
         Raises:
             PlanError: if a sampler that the study names by its import path fails.
@@ -104,8 +105,8 @@ class ShapeSampler:
         return optuna.samplers.RandomSampler(seed=seed)
 
     def _replay(self, study: optuna.Study, earlier: Sequence[FrozenTrial]) -> None:
-        """Asks for the earlier trials again and tells their ends: some samplers, such as CMA-ES,
-        keep their state with the trials that they drew."""
+        """Asks the sampler for the earlier trials again and tells it their ends: some samplers,
+        such as CMA-ES, keep their state with the trials that they drew."""
         for frozen in earlier:
             study.enqueue_trial(frozen.params)
             trial = study.ask(self._space)
@@ -114,8 +115,8 @@ class ShapeSampler:
                 study.tell(trial, frozen.value, frozen.state)
 
     def _queued(self, index: int) -> Shape | None:
-        """The shape that is queued for a trial, which no sampler then draws: a step of the ladder,
-        or one of the first of Optuna's own samplers."""
+        """The shape that is set for a trial without asking a sampler: a step of the ladder, or one
+        of the start-up shapes of Optuna's own samplers; None if a sampler draws the shape."""
         if self._sampler is Sampler.LADDER:
             return ladder_shapes(self._shapes)[index]
         if self._sampler in (Sampler.TPE, Sampler.GP) and index < self._startup:
@@ -123,8 +124,8 @@ class ShapeSampler:
         return None
 
     def _frozen(self, record: TrialRecord, end: ShapeLoss | None) -> FrozenTrial:
-        """An earlier trial; one whose shape lies outside the space, as in a damaged record, is FAIL
-        without parameters."""
+        """An earlier trial for Optuna; if its shape is outside the space, as in a damaged record,
+        it is FAIL without parameters."""
         point = self._point(record.spec.shape)
         if not all(holds(self._space[name], value) for name, value in point.items()):
             return create_trial(state=TrialState.FAIL)
@@ -146,7 +147,8 @@ class ShapeSampler:
         return {name: values[name] for name in self._space}
 
     def _nearest(self, point: dict[str, float], records: Sequence[TrialRecord]) -> Shape:
-        """The feasible shape nearest to a point; the default sampler tries none twice."""
+        """The feasible shape nearest to a point; with the default sampler, one that was not tried
+        yet."""
         tried = {record.spec.shape for record in records}
         new = self._sampler is Sampler.CURVE and [s for s in self._shapes if s not in tried]
         return nearest_shape(
@@ -154,7 +156,8 @@ class ShapeSampler:
         )
 
     def _stratified(self, index: int) -> Shape:
-        """Start-up shapes: every stratum of log depth once, ratios spread by golden steps."""
+        """A start-up shape: each stratum of log depth occurs once, and ratios are spread by golden
+        steps."""
         place = golden_order(self._offset, self._startup)[index]
         depths = [math.log(shape.depth) for shape in self._shapes]
         ratios = [shape.ln_ff_ratio for shape in self._shapes]
@@ -166,12 +169,12 @@ class ShapeSampler:
 
 
 def _between(values: Sequence[float], share: float) -> float:
-    """The value at a share of the way from the least to the greatest."""
+    """The value that lies a `share` of the way from the least of the values to the greatest."""
     return min(values) + share * (max(values) - min(values))
 
 
 def check_sampler(config: StudyConfig) -> None:
-    """Checks that a sampler which the study names by its import path draws shapes.
+    """Checks that a sampler that the study names by its import path can draw shapes.
 
     Raises:
         PlanError: if it can't be made, or needs something that a search does not give it.
@@ -192,8 +195,8 @@ def check_sampler(config: StudyConfig) -> None:
 
 @contextmanager
 def _failures_named(place: str | None) -> Iterator[None]:
-    """Context in which the failure of a sampler that the study names by its import path becomes an
-    error of one line."""
+    """Context in which any failure of a sampler that the study names by its import path becomes a
+    one-line error."""
     try:
         yield
     except BaseException as error:

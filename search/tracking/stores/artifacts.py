@@ -1,7 +1,8 @@
-"""Finds out if an SQLite store of MLflow was made here and keeps a study's artifacts beside itself.
+"""Checks that an SQLite store of MLflow was made here, and that it keeps a study's artifacts beside
+it.
 
 A store in a runs folder may be another person's, or a copy whose addresses still lead to the
-original's folders. Read with Python's own SQLite, since MLflow takes seconds to import.
+original's folders. It is read with Python's own SQLite, since MLflow takes seconds to import.
 """
 
 import os
@@ -27,8 +28,8 @@ ADDRESSES = (
 
 def strange_artifacts(uri: str, study: str, address: str = "") -> str:
     """Returns a sentence on why a study must not be written to an SQLite store: it was not made
-    here, or its artifacts, also those at `address`, would go elsewhere. Empty if writing is
-    allowed, and for a new store or another kind of store."""
+    here, or artifacts, also those at `address`, would go elsewhere. Empty if writing is allowed,
+    for a new store, and for another kind of store."""
     path = sqlite_path(uri)
     if path is None:
         return ""
@@ -45,8 +46,8 @@ def strange_artifacts(uri: str, study: str, address: str = "") -> str:
 
 
 def strange_store(uri: str) -> str:
-    """Returns why an SQLite store must not even be opened if it was not made here; empty if it was,
-    and for any other kind of store."""
+    """Returns why an SQLite store must not even be opened, if it was not made here; empty if it was
+    made here, and for any other kind of store."""
     path = sqlite_path(uri)
     return _refusal(strangeness(path), path) if path else ""
 
@@ -59,22 +60,22 @@ def _refusal(problem: str, path: Path) -> str:
 
 
 def check_artifacts(study: TrackedStudy, address: str = "") -> None:
-    """Checks that a study may be written to its store, and artifacts to an address, unless the
-    store is trusted.
+    """Checks that a study may be written to its store, and artifacts to an address; a trusted store
+    is not checked.
 
     Raises:
-        TrackingError: says why not.
+        TrackingError: if it may not; the message says why.
     """
     if not study.trusted and (problem := strange_artifacts(study.uri, study.study, address)):
         raise TrackingError(problem)
 
 
 def check_store(uri: str, study: str, *, trust: bool) -> None:
-    """Checks that a study may be written to the store of a runs folder, which the user does not
-    trust, unless the environment names it.
+    """Checks that a study may be written to the store of a runs folder; with `trust`, or if the
+    environment names the store, nothing is checked.
 
     Raises:
-        TrackingError: says why not.
+        TrackingError: if it may not; the message says why.
     """
     trusted = trust or is_named_store(None)
     if not trusted and (problem := strange_artifacts(uri, study)):
@@ -89,7 +90,8 @@ def _addresses(path: Path, study: str) -> list[str]:
 
 
 def _outside(addresses: Iterable[str], home: Path) -> str:
-    """Returns which address, or which file at an address, is not inside the folder `home` alone."""
+    """Returns an address, or a file at one, that is not inside the folder `home` alone; empty if
+    there is none."""
     seen = set[Path]()
     for address in addresses:
         place = _place(address)
@@ -103,15 +105,16 @@ def _outside(addresses: Iterable[str], home: Path) -> str:
 
 
 def _place(address: str) -> Path | None:
-    """Returns the folder of an address, as MLflow reads it; None if it is no path of its own."""
+    """Returns the folder that an address names for MLflow; None unless the address is an absolute
+    path."""
     if address.startswith("file:///"):
         return Path(os.path.realpath(url2pathname(urlsplit(address).path)))
     return Path(os.path.realpath(url2pathname(address))) if address.startswith("/") else None
 
 
 def _shared_files(folder: Path) -> Iterator[Path]:
-    """Yields the links and pipes in a folder, and the files that have a second name: writing to one
-    changes a file elsewhere or never ends."""
+    """Yields the links and pipes in a folder, and the files with a second name: writing to any of
+    them changes a file elsewhere, or never ends."""
     for inner, folders, files in os.walk(folder):
         for name in (*folders, *files):
             path = Path(inner, name)

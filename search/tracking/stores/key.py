@@ -1,8 +1,10 @@
-"""The key of a served page: each start makes a new one, and only requests with it are answered.
+"""The key of a served page: each start makes a new key, and only requests with the key are
+answered.
 
 MLflow's server has no logins: on a machine that others use too, any of them could delete runs, and
 run commands as the user who serves the page, through MLflow's assistant. The key is the beginning
-of every address. It is no cookie, as a browser sends a cookie to all ports of a host.
+of the path in every address. It is not a cookie, as a browser sends a cookie to all ports of a
+host.
 """
 
 import hmac
@@ -12,7 +14,7 @@ from dataclasses import dataclass, field
 from urllib.parse import parse_qs
 
 KEY_VARIABLE = "FATHOM_UI_KEY"
-"""Environment variable of MLflow's server with the key; other users can't read it."""
+"""Environment variable by which MLflow's server gets the key; other users can't read it."""
 REFUSAL = (
     "The address has no key, or that of an earlier start: open the one that `fathom ui` printed"
 )
@@ -24,23 +26,24 @@ ENTRANCE = (
     "<noscript><a href=/{secret}/>Open the page</a></noscript>"
 )
 UNSEEN = {"cache-control": "no-store", "referrer-policy": "same-origin"}
-"""Headers that keep an address, which has the key, out of caches and from other sites."""
+"""Response headers that keep an address, which contains the key, out of caches and away from other
+sites."""
 
 
 @dataclass(frozen=True)
 class Key:
-    """A secret at the beginning of every address that is let in."""
+    """A secret with which the path of every accepted address begins."""
 
     secret: str = field(default_factory=lambda: secrets.token_urlsafe(16), repr=False)
 
     @property
     def query(self) -> str:
-        """The key as a query at the end of an address, by which the entrance page is opened."""
+        """The key as a query at the end of an address, for opening the entrance page."""
         return f"?key={self.secret}"
 
     @property
     def entrance(self) -> str:
-        """A page that opens the same address with the key as its beginning."""
+        """HTML of a page that opens the same address with the key at the beginning of its path."""
         return ENTRANCE.format(secret=self.secret)
 
     def is_in(self, query: str) -> bool:
@@ -48,7 +51,8 @@ class Key:
         return any(map(self._is_secret, parse_qs(query).get("key", [])))
 
     def path_behind(self, path: str) -> str | None:
-        """The path of an address without the key at its beginning; None if it has none."""
+        """The path of an address without the key at its beginning; None if the path lacks the
+        key."""
         first, slash, rest = path.removeprefix("/").partition("/")
         return f"/{rest}" if slash and self._is_secret(first) else None
 

@@ -1,7 +1,8 @@
 """Recognises the SQLite stores of MLflow that were made here, by notes that lie outside all runs.
 
-A store in a runs folder may be another person's. SQLite runs its triggers, and by its journal
-changes or deletes other files, so only the first bytes of a store are read before it is recognised.
+A store in a runs folder may be another person's. SQLite would run triggers of such a store, and
+change or delete other files that its journal names, so only a store's first bytes are read before
+it is recognised.
 """
 
 import os
@@ -18,20 +19,21 @@ from fathom.search.study.store_uri import is_locked
 from fathom.search.version import MLFLOW, installed_version
 
 JOURNALS = ("-journal", "-wal", "-shm")
-"""Ends of the names of the files that SQLite keeps beside a database."""
+"""Endings in the names of the files that SQLite keeps beside a database."""
 MARK = slice(68, 72)
-"""Bytes of SQLite's header with the `application_id`: a number that each store gets when made."""
+"""Bytes of SQLite's header with the `application_id`, a number that each store is given when it is
+made."""
 SCHEMA = (
     "SELECT type, name, tbl_name, sql FROM sqlite_master "
     "WHERE NOT (type = 'table' AND name LIKE 'sqlite_stat_') ORDER BY 1, 2"
 )
-"""All tables, indexes, triggers and views, but for the statistics that `ANALYZE` keeps."""
+"""Query for all tables, indexes, triggers and views, except the statistics that `ANALYZE` keeps."""
 
 
 def note_store(draft: Path, path: Path) -> None:
     """Marks a new store that is to be moved from `draft` to `path`, and notes it as made here.
 
-    Without a folder for notes the store is used this once, and is strange to later commands.
+    If notes can't be kept, the store is used this once, and later commands do not recognise it.
     """
     mark = 1 + secrets.randbelow(2**31 - 1)
     with closing(sqlite3.connect(draft)) as database:
@@ -66,13 +68,15 @@ def strangeness(path: Path) -> str:
 
 
 def is_plain(file: Path) -> bool:
-    """True for a plain file with one name, through which nothing elsewhere is read or written."""
+    """True for a plain file with a single name, so that using it reads or writes nothing
+    elsewhere."""
     seen = file.lstat()
     return S_ISREG(seen.st_mode) and seen.st_nlink == 1
 
 
 def is_stamped(path: Path) -> bool:
-    """True if this version of MLflow has stamped the file and its schema is still the same."""
+    """True if this version of MLflow has stamped the file, and the file's schema is unchanged
+    since."""
     try:
         with closing(sqlite3.connect(path)) as database:
             (found,) = database.execute("PRAGMA user_version").fetchone()
@@ -91,18 +95,19 @@ def stamp(path: Path) -> None:
 
 
 def _stamp(database: sqlite3.Connection) -> int:
-    """Returns a number of 31 bits that depends on the versions of MLflow and of its schema."""
+    """Returns a number of 31 bits that depends on MLflow's version and on the schema of the
+    database."""
     schema = database.execute("SELECT version_num FROM alembic_version").fetchall()
     return zlib.crc32(f"{installed_version(*MLFLOW)} {schema}".encode()) >> 1
 
 
 def _note(path: Path, mark: bytes) -> Path:
-    """The file that notes a store: one for each path and each store made there."""
+    """Path of the note about a store: one for each path and each store made at that path."""
     states = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
     place = os.path.join(os.path.realpath(path.absolute().parent), path.name)
     return Path(states, "fathom", "stores", digest_of((place, mark))).expanduser()
 
 
 def _schema(database: sqlite3.Connection) -> str:
-    """A digest of everything in a database but its rows."""
+    """A digest of everything in a database except its rows."""
     return digest_of(str(part) for row in database.execute(SCHEMA) for part in row)

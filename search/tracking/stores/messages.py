@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 CLOSE_SECONDS = 20.0
-"""Longest time without a write at the end; the next `fathom report` writes what is missing then."""
+"""Seconds without a write after which writing stops at the end; the next `fathom report` writes the
+rest."""
 GOES_ON = ""
-"""What the process says at the end while it still writes."""
+"""Message of the process that, at the end, it is still writing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,14 +23,15 @@ class TrackedStudy:
     searching: bool = False
     """True while trials run: system metrics of this machine are then written as well."""
     trusted: bool = False
-    """True if artifacts may go wherever the store says: the user named the store, or said so."""
+    """True if artifacts may go wherever the store says, since the user has named or trusted the
+    store."""
     began: float | None = None
     """Unix time at which the first trial of an earlier start began; None if there was none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """The last message: write what waits and end within that many seconds."""
+    """The last message: write what is left, and end within this many seconds."""
 
     seconds: float
 
@@ -43,6 +45,6 @@ class DataSet:
     """Digest of settings, sizes and all data, of at most 36 characters."""
     source_type: str
     source: str
-    """JSON, in the form that MLflow reads for the source type."""
+    """JSON of the data's source, in the form that MLflow reads for the type of source."""
     profile: str
-    """JSON: vocabulary size and number of tokens."""
+    """JSON of the vocabulary size and the number of tokens."""

@@ -1,7 +1,8 @@
-"""Asks an MLflow store for an answer: `python -P -m`, with its address on standard input, and a
-second line if the user named it.
+"""Asks whether an MLflow store answers: run as `python -P -m`, with its address on standard input,
+and a second line if the user named the store.
 
-A process of its own, since MLflow takes seconds to import, and a server may let it wait for long.
+This is a separate process, since MLflow takes seconds to import, and a server may take long to
+answer.
 """
 
 import json

@@ -36,11 +36,12 @@ SETTINGS = {
     # A search reports to nobody but its own store.
     "MLFLOW_DISABLE_TELEMETRY": "true",
 }
-"""Environment variables of MLflow, for those that the user has not set."""
+"""Values of MLflow's environment variables, for those that the user has not set."""
 
 
 def settle() -> None:
-    """Makes MLflow quick to fail, and silent (the root logger too): lines can hold credentials."""
+    """Makes MLflow fail quickly and log nothing, not even to the root logger: log lines can hold
+    credentials."""
     for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)
     # Importing MLflow has started its telemetry; this looks at the setting again.
@@ -54,7 +55,7 @@ def check(uri: str) -> None:
     """Refuses an address that can never work, before any compute is spent.
 
     A server that does not answer is no error, and neither is an SQLite file that another process
-    has locked: they may come back.
+    has locked: both may be available later.
 
     Raises:
         TrackingError: when the address is malformed, or the SQLite file cannot be used.
@@ -77,7 +78,7 @@ def check(uri: str) -> None:
 
 
 def connect(uri: str) -> MlflowClient:
-    """Returns a client of the store; makes the SQLite database if there is none.
+    """Returns a client of the store; makes an SQLite database that is missing.
 
     Raises:
         ConnectionError: when a database cannot be reached.
@@ -92,15 +93,16 @@ def connect(uri: str) -> MlflowClient:
 
 
 def artifact_location(uri: str, study: str) -> str | None:
-    """Returns the folder of a study's artifacts beside an SQLite file; None if a server chooses."""
+    """Returns the folder of a study's artifacts beside an SQLite file; None for a server, which
+    chooses it."""
     path = sqlite_path(uri)
     return None if path is None else (path.absolute().parent / "mlartifacts" / study).as_uri()
 
 
 def _create_database(path: Path) -> None:
-    """Makes the database under another name and moves it into place, since this takes seconds.
+    """Makes the database under another name and moves it into place, since making it takes seconds.
 
-    A process killed in between would otherwise leave half a schema, which MLflow never repairs.
+    Otherwise a process killed meanwhile would leave half a schema, which MLflow never repairs.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     # In a folder of its own: beside the file of a name that can be guessed, links may wait.

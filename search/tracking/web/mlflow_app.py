@@ -21,7 +21,7 @@ def create_app() -> App:
 
 def behind(key: Key, app: App) -> App:
     """Returns an ASGI application that passes only requests with the key to `app`, and hides the
-    key from it."""
+    key from `app`."""
 
     async def keyed(scope: Message, receive: Receive, send: Send) -> None:
         kind = scope["type"]

@@ -33,13 +33,14 @@ from fathom.search.tracking.writing.views import list_address
 
 HOST = "127.0.0.1"
 STOP_SECONDS = 10.0
-"""Time that the server gets to end by itself."""
+"""Seconds that the server has to end by itself."""
 PATIENCE = ("--uvicorn-opts", "--http fathom.search.tracking.web.ui:ShortPatience")
 """Options by which the server closes connections that send no request."""
 REQUEST_SECONDS = 10.0
-"""Time in which a connection must have sent the head of a request."""
+"""Seconds within which a connection must have sent the head of a request."""
 MOST_CONNECTIONS = 256
-"""Connections at a time; of more, the one that has waited longest for its request is closed."""
+"""Most connections at a time; for a further one, the connection that has waited longest for its
+request is closed."""
 SERVER_SETTINGS = {
     # Nine more processes, for services that no study uses.
     "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
@@ -51,7 +52,7 @@ SERVER_SETTINGS = {
 
 def open_ui(uri: str, *, key: Key, port: int = 5000, say: Callable[[str], None] = print) -> None:
     """Serves the page on this machine until Ctrl-C, SIGTERM or SIGHUP, and prints the addresses of
-    the studies; a tracking server serves its page itself.
+    the studies; for a tracking server, which serves its own page, only prints.
 
     Raises:
         TrackingError: when the address cannot be used, there is no store yet, the port is taken, or
@@ -84,8 +85,8 @@ def open_ui(uri: str, *, key: Key, port: int = 5000, say: Callable[[str], None] 
 
 @contextmanager
 def terminated_as_interrupted() -> Iterator[None]:
-    """Context in which SIGTERM and SIGHUP raise KeyboardInterrupt, so that the server is ended
-    too."""
+    """Context in which SIGTERM and SIGHUP raise KeyboardInterrupt, so that the server is ended as
+    well."""
     with handled(interrupt):
         yield
 
@@ -98,14 +99,15 @@ def page_address(uri: str, port: int, key: Key) -> str:
 
 
 def _addresses(uri: str, page: str) -> list[str]:
-    """Returns a line with name and address of every study, the latest first, then one of all
-    studies together."""
+    """Returns one line for each study with its name and address, the latest first, then a line for
+    all studies together."""
     studies = [f"{name}: {address}" for name, address in study_addresses(uri, page).items()]
     return [*studies, f"all of MLflow: {page}#/{MODE}"]
 
 
 def study_addresses(uri: str, page: str) -> dict[str, str]:
-    """Returns name -> address of every study in MLflow's page at `page`, the latest first.
+    """Returns the address of every study in MLflow's page at `page`, by name of the study, the
+    latest first.
 
     Raises:
         TrackingError: when the store does not answer.
@@ -177,7 +179,7 @@ class ShortPatience(H11Protocol):
     """A connection that is closed if it sends no request in time."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begins to wait for a request."""
+        """Starts to wait for a request."""
         super().connection_made(cast(asyncio.Transport, transport))
         self.since = self.loop.time()
         self._end = self.loop.call_later(REQUEST_SECONDS, self._close_idle, None)
@@ -186,7 +188,7 @@ class ShortPatience(H11Protocol):
             min(idle, key=lambda each: each.since).transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Ends the waiting."""
+        """Stops waiting for a request."""
         self._end.cancel()
         super().connection_lost(exc)
 
@@ -196,7 +198,7 @@ class ShortPatience(H11Protocol):
         return self.conn.their_state is h11.IDLE
 
     def _close_idle(self, before: object) -> None:
-        """Closes the connection if it has begun no request since the one `before`."""
+        """Closes the connection if it has begun no request after the one `before`."""
         if self.is_idle and self.cycle is before:
             self.transport.abort()
             return

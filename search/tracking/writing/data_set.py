@@ -16,8 +16,8 @@ from fathom.search.tracking.stores.messages import DataSet
 
 
 def data_set(objective: Objective, keys: ObjectiveConfig, data_digest: str) -> DataSet:
-    """Returns the description of an objective's data: their place or, if a rule draws them, the
-    objective's settings."""
+    """Returns the description of an objective's data: their place or, if the objective generates
+    them, its settings."""
     place = keys.place
     kind, source = _source(place, keys.name)
     sizes = {f"{key}_tokens": length for key, length in _lengths(objective)}
@@ -33,7 +33,8 @@ def data_set(objective: Objective, keys: ObjectiveConfig, data_digest: str) -> D
 
 
 def _source(place: str, name: str) -> tuple[str, dict[str, Any]]:
-    """Returns the type of the source and the source itself, in forms that MLflow's page shows."""
+    """Returns the type of the data's source and the source itself, in forms that MLflow's page
+    shows."""
     if place in DOWNLOADS:
         return "http", {"url": DOWNLOADS[place].url}
     if place != name:
@@ -42,8 +43,8 @@ def _source(place: str, name: str) -> tuple[str, dict[str, Any]]:
 
 
 def _lengths(held: object, name: str = "") -> Iterator[tuple[str, int]]:
-    """Yields name and number of ids of each array and of all files in an objective and in the
-    dataclasses it consists of."""
+    """Yields the name and the number of ids of each array, and of all files together, in an
+    objective and in the dataclasses inside it."""
     if isinstance(held, TokenFiles):
         yield name, len(held)
     elif isinstance(held, np.ndarray) and held.size > 1:

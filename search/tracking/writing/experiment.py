@@ -1,4 +1,4 @@
-"""An experiment of MLflow as a table: a run is one training, with the history of its loss."""
+"""An experiment of MLflow as a table: each run is one training, with the history of its loss."""
 
 import os
 import sqlite3
@@ -22,18 +22,20 @@ from fathom.search.tracking.stores import store
 from fathom.search.tracking.stores.artifacts import strange_store
 
 PAGE = 1000
-"""Runs that one answer of a server lists."""
+"""Most runs that a server lists in one answer."""
 VIEWS = "SELECT name FROM sqlite_master WHERE type = 'view'"
-"""Query for the views of an SQLite store, which run whatever their maker wrote."""
+"""Query for the views of an SQLite store; a view executes whatever its maker wrote."""
 MOST_NAMES = 10
-"""Experiments that a message names."""
+"""Most experiments that a message names."""
 STEP, RUN = "step", "run_id"
 
 
 def open_experiment(uri: str, experiment: str, told: Mapping[str, str]) -> OpenTable:
-    """The runs of an experiment, by name or id, as rows: one for each value of the loss.
+    """The runs of an experiment, which is given by name or id, as rows: one for each value of the
+    loss.
 
-    Their columns are MLflow's params and metrics; `told` maps names of these to ours.
+    Columns of the rows are MLflow's params and metrics; `told` maps the names of some of these to
+    Fathom's.
 
     Raises:
         TrackingError: when the store or the experiment is not there.
@@ -43,7 +45,7 @@ def open_experiment(uri: str, experiment: str, told: Mapping[str, str]) -> OpenT
 
 
 def experiments_at(uri: str) -> str:
-    """The names of the experiments of a store, in words.
+    """The names of a store's experiments, as text.
 
     Raises:
         TrackingError: when the store is not there.
@@ -54,7 +56,7 @@ def experiments_at(uri: str) -> str:
 
 @contextmanager
 def _client(uri: str) -> Iterator[MlflowClient]:
-    """Context with a client of a store; the errors of MLflow become a line."""
+    """Context with a client of a store; MLflow's errors become one line."""
     store.settle()
     store_uri.check_form(uri)
     if store_uri.is_new_file(uri) or ("://" not in uri and not Path(uri).is_dir()):
@@ -75,8 +77,9 @@ def _client(uri: str) -> Iterator[MlflowClient]:
 
 @contextmanager
 def _unwritten(uri: str) -> Iterator[str]:
-    """Context with the address of a copy of an SQLite store that was not made here. MLflow would
-    write to the store itself, and SQLite would delete files that its journal names."""
+    """Context with the address to read a store by: that of a copy, for an SQLite store that was not
+    made here. MLflow would write to the store itself, and SQLite would delete files that its
+    journal names."""
     path = store_uri.sqlite_path(uri)
     if path is None or not strange_store(uri):
         yield uri
@@ -96,7 +99,7 @@ def _unwritten(uri: str) -> Iterator[str]:
 
 @contextmanager
 def _folders_allowed() -> Iterator[None]:
-    """Context in which MLflow reads a store of its older versions, a folder, which it refuses
+    """Context in which MLflow reads a store of older versions, a folder; it refuses these
     otherwise."""
     before = os.environ.get(store_uri.FOLDERS)
     os.environ.setdefault(store_uri.FOLDERS, "true")
@@ -133,7 +136,8 @@ def _rows(client: MlflowClient, uri: str, experiment: str, told: Mapping[str, st
 
 
 def _names(client: MlflowClient) -> str:
-    """Names of the experiments of a store; MLflow's own empty one is left out if it has others."""
+    """Names of a store's experiments; MLflow's own empty experiment is left out if there are
+    others."""
     names = [each.name for each in client.search_experiments(max_results=MOST_NAMES)]
     shown = [name for name in names if name != "Default"] or names
     return ", ".join(map(printable, shown)) or "none"

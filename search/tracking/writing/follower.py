@@ -1,10 +1,11 @@
-"""The process that mirrors a run folder into MLflow: `python -m`, with the number of a socket.
+"""The process that mirrors a run folder into MLflow; run as `python -m`, with the number of a
+socket.
 
-It is a process of its own, since MLflow takes seconds to import and milliseconds of Python for
-every write, which would hold up the thread that starts and stops trials. `records.jsonl` stays the
-source of truth: a store that is slow, down or refuses costs the search nothing. Unwritten items
-wait here; those never written are written when the study is next run or reported, since repeating a
-write changes nothing.
+It is a separate process, since MLflow takes seconds to import and milliseconds of Python for every
+write; in the search's own process, this would delay the thread that starts and stops trials.
+`records.jsonl` stays the source of truth, so a store that is slow, down or refuses writes costs the
+search nothing. Unwritten items wait here. What is still unwritten at the end is written when the
+study is next run or reported, since repeating a write changes nothing.
 """
 
 import os
@@ -51,27 +52,30 @@ from fathom.search.tracking.writing.study_runs import StudyRuns
 NICENESS = 5
 """Niceness of the follower's process, so that trials on its machine have priority."""
 REFUSALS = ("INVALID_PARAMETER_VALUE", "INVALID_STATE", "RESOURCE_DOES_NOT_EXIST")
-"""MLflow's error codes for which another attempt is useless."""
+"""MLflow's error codes after which trying again is useless."""
 GATHER_SECONDS = 1.0
-"""Time between two rounds of writing; what a trial reports meanwhile is written at once."""
+"""Seconds between two rounds of writing; reports of trials that come meanwhile are written
+together."""
 LONGEST_WAIT_SECONDS = 30.0
-"""Longest time between two attempts on a store that does not answer; the wait doubles up to it."""
+"""Most seconds between two attempts on a store that does not answer; the wait doubles until
+then."""
 TELL_SECONDS = 15.0
-"""Time between two lines, at the end, on how much is left to write."""
+"""Seconds, at the end, between two lines on how much is left to write."""
 OPEN_SECONDS = 300.0
-"""Longest wait at the end for a file to be opened: making one takes minutes on a busy disk."""
+"""Most seconds to wait at the end for a file to be opened: making one takes minutes on a busy
+disk."""
 CONFIG, CONCLUSION, DATA = "the study file", "the conclusion", "the data set"
-"""Names of the items beside the trials, which go by their own names."""
+"""Names of the items other than trials; trials have names of their own."""
 
 Item = TrialRecord | AnswerSeries | Conclusion | DataSet | str
-"""A trial's latest record, a budget's answers so far, the conclusion, the data, or the text of the
-study file."""
+"""What can be written: a trial's latest record, a budget's answers so far, the conclusion, the data
+set, or the text of the study file."""
 
 
 class RunTail:
     """Reads the lines that a search has appended to its files since the last reading.
 
-    A line that can't be read is passed over: the search itself refuses a folder that is damaged.
+    A line that can't be read is skipped: the search itself refuses a damaged folder.
     """
 
     def __init__(self, folder: RunFolder) -> None:
@@ -82,7 +86,8 @@ class RunTail:
         self._changed: dict[str, TrialRecord | AnswerSeries] = {}
 
     def changes(self) -> dict[str, TrialRecord | AnswerSeries]:
-        """The latest record of each trial and the answers of each budget that changed, by name."""
+        """The latest record of each trial, and the answers of each budget, that changed since the
+        last call, by name."""
         # Records first: what the journal holds of attempts that have ended need not be parsed.
         self._take_lines(self._folder.records, self._take_end)
         self._take_lines(self._folder.journal, self._take_event)
@@ -132,7 +137,7 @@ class Follower:
     """
 
     def __init__(self, study: TrackedStudy, say: Callable[[str], None]) -> None:
-        """`say` takes lines for the user."""
+        """`say` is called with each line for the user."""
         store.settle()
         check_artifacts(study)  # first: opening a stranger's database may harm
         store.check(study.uri)
@@ -153,7 +158,7 @@ class Follower:
         self._thread.start()
 
     def put(self, item: Conclusion | DataSet) -> None:
-        """Queues an item that the run folder's files do not hold."""
+        """Queues an item that is not in the files of the run folder."""
         is_conclusion = isinstance(item, Conclusion)
         self._concluded |= isinstance(item, Conclusion) and not item.unfinished
         self._wait_for({CONCLUSION if is_conclusion else DATA: item})
@@ -161,11 +166,11 @@ class Follower:
     def close(
         self, timeout_seconds: float = CLOSE_SECONDS, goes_on: Callable[[], None] = lambda: None
     ) -> int:
-        """Writes what is missing, ends every run, and returns how many items could not be written.
+        """Writes what is left, ends every run, and returns how many items could not be written.
 
-        Gives up at the first attempt that fails, and once nothing was written for
-        `timeout_seconds`, or `OPEN_SECONDS` while a file is opened. Calls `goes_on` about every
-        second until then.
+        Gives up at the first attempt that fails, or once nothing was written for `timeout_seconds`,
+        or for `OPEN_SECONDS` while a file is being opened. Calls `goes_on` about every second
+        meanwhile.
         """
         self._wrote = told = time.monotonic()
         self._closing.set()
@@ -192,7 +197,7 @@ class Follower:
 
     @property
     def _left(self) -> int:
-        """Number of items that are not written."""
+        """Number of items that are not written yet."""
         with self._lock:
             return len(self._waiting.keys() | self._refused)
 
@@ -201,7 +206,7 @@ class Follower:
         return without_credentials(self._study.uri)
 
     def _wait_for(self, items: dict[str, Item]) -> None:
-        """Queues items; each replaces an earlier version of itself that is not written yet."""
+        """Queues items; each replaces its own earlier version if that is not written yet."""
         with self._lock:
             self._waiting |= items
             self._refused -= items.keys()
@@ -220,12 +225,13 @@ class Follower:
             self._closing.wait(pause)
 
     def _is_gone(self) -> bool:
-        """True once the run folder was deleted, and once the store is no longer the one that was
-        checked: nothing may be written there."""
+        """True once the run folder was deleted, or once the store is not the one that was checked:
+        then nothing may be written."""
         return self._is_strange or (self._was_there and not self._study.folder.is_dir())
 
     def _round(self, *, last: bool) -> bool:
-        """Reads the folder and writes the queued items; False if the store did not answer."""
+        """Reads the folder and writes the queued items; returns False if the store did not
+        answer."""
         try:
             self._wait_for({**self._tail.changes()})
             if self._runs is None:
@@ -265,7 +271,7 @@ class Follower:
             self._monitor.start()  # type: ignore[no-untyped-call]
 
     def _write(self, runs: StudyRuns, name: str) -> None:
-        """Writes one item; a newer one that came meanwhile stays waiting."""
+        """Writes one item; if a newer version has come meanwhile, that stays queued."""
         with self._lock:
             # To the end of the line: an item that always fails must not hold up the others.
             item = self._waiting[name] = self._waiting.pop(name)
@@ -327,7 +333,7 @@ def follow(link: Connection) -> None:
 
 
 def _next(link: Connection) -> Conclusion | DataSet | Close:
-    """Returns the next message; `Close` if the search was killed, so that no run looks alive."""
+    """Returns the next message; `Close` if the search was killed, so that its runs are ended."""
     try:
         message: Conclusion | DataSet | Close = link.recv()
     except (EOFError, ConnectionError):
@@ -336,7 +342,7 @@ def _next(link: Connection) -> Conclusion | DataSet | Close:
 
 
 def main() -> None:
-    """Runs the follower; it ends with the search, and the next run writes what is missing."""
+    """Runs the follower until the search ends; the next run writes what is then missing."""
     os.nice(NICENESS)
     follow(Connection(int(sys.argv[1])))
 

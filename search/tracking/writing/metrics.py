@@ -1,7 +1,7 @@
 """Parameters and metrics of a study by their names in MLflow.
 
-MLflow's page shows the charts of a run in the order of their names, those with a slash first. The
-names are chosen so that the loss stands at the top and what explains it below.
+MLflow's page shows the charts of a run in the order of their names, with names that have a slash
+first. The names are chosen so that the loss is at the top, and metrics that explain it are below.
 """
 
 import math
@@ -20,11 +20,12 @@ MODEL = (
     *("rank_ratio", "attention_entropy", "gradient_norm"),
     *("previous_token", "induction", "copying"),
 )
-"""Metrics of a curve that were measured inside the model; MLflow has them behind `model_`."""
+"""Metrics of a curve that are measured inside the model; their names in MLflow begin with
+`model_`."""
 SPEED = ("flop_utilisation", "generation_seconds", "compile_seconds")
-"""Metrics of a curve that measure speed; MLflow has them behind `speed_`."""
+"""Metrics of a curve that measure speed; their names in MLflow begin with `speed_`."""
 NOT_PARAMS = ("study", "budgets", "tracking")
-"""Keys of a study file that are no parameters of the study's run."""
+"""Keys of a study file that are not logged as parameters of the study's run."""
 LONGEST_PARAM = 500
 """Most characters of a parameter."""
 ANSWER = (
@@ -34,28 +35,29 @@ ANSWER = (
     *("params_slope", "best_ff_ratio", "chance_of_cost"),
     *("best_size", "size_interval_low", "size_interval_high"),
 )
-"""Values of an optimum's row that are metrics of its budget's run."""
+"""Values in the row of an optimum that are metrics of the budget's run."""
 ANSWER_DIGITS = 6
-"""Significant digits of them: MLflow's table prints all that it is given."""
+"""Significant digits of the values in `ANSWER`: MLflow's table prints as many as it is given."""
 
 
 def metric_name(name: str) -> str:
-    """Returns the name in MLflow of a metric of a curve."""
+    """Returns the name that a metric of a curve has in MLflow."""
     if name in MODEL:
         return f"model_{name}"
     return f"speed_{name}" if name in SPEED else name
 
 
 def layer_metrics(record: TrialRecord) -> dict[str, Sequence[float]]:
-    """The layer metrics of a trial by their names in MLflow: one number a layer, from layer 1."""
+    """The layer metrics of a trial by their names in MLflow: one number for each layer, from layer
+    1 on."""
     return {f"per_layer_{name}": values for name, values in record.layers.items()}
 
 
 def point_metrics(point: CurvePoint) -> dict[str, float]:
     """The metrics of one evaluation by their names in MLflow.
 
-    What is not finite is left out: MLflow's page hides a metric, curve and all, whose last value is
-    not a number, and stores an infinity as the largest float.
+    Values that are not finite are left out: MLflow's page hides a metric with its whole curve if
+    the last value is not a number, and MLflow stores infinity as the largest float.
     """
     measured = {"loss": point.loss, "train_loss": point.train_loss, **point.metrics}
     return {metric_name(key): value for key, value in measured.items() if math.isfinite(value)}
@@ -69,7 +71,8 @@ def study_params(config_text: str) -> dict[str, str]:
 
 
 def study_metrics(optima: Sequence[Optimum]) -> Iterator[tuple[str, float, int]]:
-    """Yields name, value and budget of each answer; the budget is the step in a chart."""
+    """Yields the name, value and budget of each number in the answers; the budget is the step in
+    MLflow's chart."""
     for optimum in optima:
         metrics = budget_metrics(optimum)
         for name in ("optimal_depth", "interval_low", "interval_high", "loss", "best_size"):
@@ -86,7 +89,7 @@ def _flat(settings: Mapping[str, Any], place: str = "") -> Iterator[tuple[str, s
 
 
 def trial_params(spec: TrialSpec) -> dict[str, str]:
-    """Returns the settings of a trial; they never change, as MLflow's parameters must not."""
+    """Returns the settings of a trial; they never change, as MLflow requires of parameters."""
     params = shape_row(spec.shape) | {
         "ff_ratio": f"{spec.shape.ff_ratio:.4g}",
         "stage": spec.stage,
@@ -114,7 +117,7 @@ def summary_metrics(record: TrialRecord) -> dict[str, float]:
 
 
 def _known(metrics: Mapping[str, float | None]) -> dict[str, float]:
-    """The metrics without those that are None."""
+    """The metrics without those whose value is None."""
     return {key: float(value) for key, value in metrics.items() if value is not None}
 
 
@@ -140,7 +143,7 @@ def answer_metrics(answer: InterimAnswer) -> dict[str, float]:
 
 
 def audit_metrics(audits: Sequence[RungAudit]) -> dict[str, float]:
-    """Returns the known numbers in the audit of each rung, named by its tokens."""
+    """Returns the known numbers in the audits of rungs; each name has the tokens of its rung."""
     metrics = {
         f"rung_{audit.rung}_{name}": getattr(audit, name)
         for audit in audits
@@ -150,7 +153,7 @@ def audit_metrics(audits: Sequence[RungAudit]) -> dict[str, float]:
 
 
 def budget_params(spec: TrialSpec) -> dict[str, str]:
-    """Returns the settings of a budget, which its trials share."""
+    """Returns the settings of a budget, which all its trials share."""
     horizon = {"horizon_tokens": str(spec.horizon_tokens)}
     if shared := spec.shared_spend:
         horizon = {shared.coin.key: f"{shared.amount:g}"}

@@ -30,13 +30,13 @@ from fathom.search.tracking.writing.views import ALL_TRIALS, view_address, view_
 from fathom.search.words import probabilities_text, study_reason
 
 NOTE = "mlflow.note.content"
-"""The tag that MLflow shows as the description."""
+"""Tag whose content MLflow shows as the description."""
 RUN_NOTE_CHARACTERS = 8000
-"""Most characters that MLflow takes in a tag of a run."""
+"""Most characters that MLflow accepts in a tag of a run."""
 EXPERIMENT_NOTE_CHARACTERS = 20_000
-"""Most characters that MLflow takes in a tag of an experiment."""
+"""Most characters that MLflow accepts in a tag of an experiment."""
 MODE = "?workflowType=machine_learning"
-"""End of every address; without it MLflow opens on traces of language-model calls."""
+"""End of every address; without it MLflow opens the page for traces of language-model calls."""
 UNDER_WAY = (
     "Search under way; the answer will stand here. The study file is `config.yaml` in Artifacts."
 )
@@ -47,11 +47,11 @@ BROKEN_OFF = (
 """Descriptions of a study that has no answer yet."""
 
 FIGURES, ANSWER = "figures", "answer"
-"""Folder of the figures, and the one with loss against depth of every budget."""
+"""Name of the folder of figures, and of the figure with loss against depth at every budget."""
 SO_FAR = "so far"
-"""The tag `verdict` of a budget while its search runs."""
+"""Value of a budget's tag `verdict` while its search runs."""
 BUDGET_FIGURE = re.compile(r"(.+)-(\d+)\.(png|svg)")
-"""Files of the figures of one budget."""
+"""Pattern of the file names of figures of one budget."""
 
 STATUS = {
     Outcome.FINISHED: "FINISHED",
@@ -60,7 +60,7 @@ STATUS = {
     Outcome.OUT_OF_MEMORY: "FAILED",
     Outcome.FAILED: "FAILED",
 }
-"""MLflow's word for each outcome; the exact one is the tag `outcome`."""
+"""MLflow's status for each outcome; the exact outcome is the tag `outcome`."""
 
 
 def trial_name(spec: TrialSpec) -> str:
@@ -81,7 +81,8 @@ def trial_name(spec: TrialSpec) -> str:
 
 
 def trial_tags(record: TrialRecord) -> dict[str, str]:
-    """Returns the tags to filter trials by; `outcome` and `reason` change with the trial."""
+    """Returns tags by which trials can be filtered; `outcome` and `reason` change with the
+    trial."""
     outcome = record.outcome.value if record.outcome else "running"
     return {
         "outcome": outcome,
@@ -107,7 +108,8 @@ def answer_tags(found: InterimAnswer) -> dict[str, str]:
 def artifact(path: Path) -> str:
     """Returns the name of a file of the run folder among the artifacts of the study's run.
 
-    The figures of a budget are in a folder of its own, and the answer of all stands at the top.
+    The figures of each budget have a folder of their own, and the figure of all answers is at the
+    top.
     """
     if path.parent.name != FIGURES or path.stem == ANSWER:
         return path.name
@@ -125,7 +127,8 @@ def budget_name(optimum: Optimum) -> str:
 
 
 def budget_tags(optimum: Optimum, audits: Sequence[RungAudit]) -> dict[str, str]:
-    """Returns the answer of a budget as tags, since a resumed study may change its answer."""
+    """Returns the answer of a budget as tags, not parameters, since a resumed study may change
+    it."""
     reason = study_reason(optimum.verdict)
     return {
         "verdict": optimum.kind.value,
@@ -149,8 +152,8 @@ def budget_tags(optimum: Optimum, audits: Sequence[RungAudit]) -> dict[str, str]
 
 
 def study_tags(optima: Sequence[Optimum], config: StudyConfig) -> dict[str, str]:
-    """Returns tags for the list of runs: each budget's best depth and, in a search of several
-    horizons, this one and the study's name."""
+    """Returns tags for the list of runs: each budget's best depth and, for one of several horizons,
+    the horizon and the study's name."""
     found = (o for o in optima if o.optimal_depth is not None)
     depths = ", ".join(f"{budget_text(o.budget, o.count)}: {o.optimal_depth}" for o in found)
     tags = {"best_depth": depths[:RUN_NOTE_CHARACTERS]}
@@ -172,7 +175,8 @@ def study_note(
 ) -> str:
     """Returns the description of a study's run: answers, figure, table, laws, files and YAML.
 
-    `files` are local paths and names in the run, `page` the address of the run.
+    `files` are pairs of a local path and the file's name in the run; `page` is the address of the
+    run.
     """
     answers = "\n".join(f"- **{answer(optimum)}**" for optimum in conclusion.optima)
     law_lines = "\n".join(law_line(law) for law in conclusion.laws)
@@ -199,7 +203,7 @@ def study_note(
 
 
 def experiment_note(optima: Sequence[Optimum], page: str, experiment: str) -> str:
-    """Returns the description of an experiment, of which lists show the beginning only.
+    """Returns the description of an experiment; MLflow's lists show only its beginning.
 
     `page` is the address of the study's run.
     """
@@ -219,7 +223,8 @@ def experiment_note(optima: Sequence[Optimum], page: str, experiment: str) -> st
 
 
 def fitted(sections: Iterable[str], limit: int = RUN_NOTE_CHARACTERS) -> str:
-    """Returns the sections that fit whole, in order; a table that is cut short would mislead."""
+    """Returns as many of the first sections as fit in full; a table that is cut short would
+    mislead."""
     note = ""
     for section in sections:
         longer = f"{note}\n\n{section}" if note else section
@@ -240,7 +245,7 @@ def _shape(optimum: Optimum) -> str:
 
 
 def _audit_result(optimum: Optimum, audits: Sequence[RungAudit]) -> str:
-    """Returns the result of the audit in a word, to filter by."""
+    """Returns the result of a budget's audit in one word, by which runs can be filtered."""
     if any(audit.failed for audit in audits):
         return "failed"
     if not optimum.trials[Outcome.STOPPED] and not any(audit.stopped for audit in audits):

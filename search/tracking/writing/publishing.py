@@ -1,4 +1,4 @@
-"""Publishes the conclusion of a run, at its end or again from its records: best.yaml, the report
+"""Publishes the conclusion of a run, at its end or later from its records: best.yaml, the report
 and MLflow's pages."""
 
 import fcntl
@@ -35,7 +35,7 @@ class RunResult:
     folder: run_folder.RunFolder
     conclusion: Conclusion
     untracked: str = ""
-    """Why a report was not written to MLflow, where its store is not to be trusted."""
+    """Reason why a report was not written to MLflow, if the store is not to be trusted."""
 
     @property
     def horizon(self) -> str | None:
@@ -48,10 +48,10 @@ class StudyResult:
     """The results of the runs of a study."""
 
     folder: run_folder.RunFolder
-    """The run folder of the study, which is that of its run if it has one."""
+    """The run folder of the study; for a study of one run, that run's folder."""
     config: StudyConfig
     runs: tuple[RunResult, ...]
-    """Runs whose search has begun, by ascending horizon."""
+    """Runs whose search has begun, in order of ascending horizon."""
 
     @property
     def conclusions(self) -> Sequence[Conclusion]:
@@ -60,12 +60,12 @@ class StudyResult:
 
     @cached_property
     def law(self) -> PartLaw | None:
-        """The law over parameters and tokens; None where there is none, as with one horizon."""
+        """The law over parameters and tokens; None if there is none, as with a single horizon."""
         return next(iter(token_laws_of(self.conclusions)), None)
 
     @property
     def token_law(self) -> TokenLaw | None:
-        """The law over parameters and tokens, without the losses that stand beside it."""
+        """The law over parameters and tokens alone, without the losses that accompany it."""
         return self.law.law if self.law else None
 
     @property
@@ -75,8 +75,8 @@ class StudyResult:
 
     @property
     def next_steps(self) -> list[str]:
-        """The commands that use the answers; of several horizons, the answers of the longest one
-        that has a settled answer."""
+        """The commands that use the answers; with several horizons, the answers of the longest
+        horizon that has a settled one."""
         several, source = self.config.horizons, str(self.folder.path)
         steps = (
             next_steps(run.conclusion, source, run.horizon if several else None)
@@ -85,8 +85,8 @@ class StudyResult:
         return next(filter(None, steps), [])
 
     def page(self, link: str = "{}/report.html") -> str:
-        """Returns the page of all horizons; `link` is the address of a horizon's report, with
-        braces in place of the name of its study."""
+        """Returns the page of all horizons; `link` is the address of a horizon's report, with `{}`
+        in place of the name of its study."""
         return horizons_page(self.config, self.conclusions, self.token_law, link=link)
 
 
@@ -108,11 +108,11 @@ def study_result(path: Path) -> StudyResult:
 
 
 def report_study(path: Path, *, trust: bool = False) -> StudyResult:
-    """Concludes again from the records of a run folder, even while a search writes them, and
-    rewrites its reports.
+    """Computes the conclusions of a run folder again from its records, even while a search writes
+    them, and rewrites the reports.
 
-    MLflow is written too. Only with `trust` does this include a store that a `config.yaml` of the
-    folder names, and artifacts outside a store's folder.
+    The conclusions are also written to MLflow. Only with `trust` may they go to a store that a
+    `config.yaml` of the folder names, or artifacts to a place outside the store's folder.
 
     Raises:
         RunFolderError: if the folder is not a run folder.
@@ -125,8 +125,9 @@ def report_study(path: Path, *, trust: bool = False) -> StudyResult:
 
 
 def publish_study(result: StudyResult) -> None:
-    """Writes best.yaml, the law and the page of all horizons into the folder of a study of several
-    horizons; for one horizon, the run has written its files."""
+    """Writes best.yaml, the law and the page of all horizons into the folder of a study with
+    several horizons; with one horizon there is nothing to do, since the run has written its
+    files."""
     if not result.config.horizons:
         return
     entries = [
@@ -143,7 +144,7 @@ def publish_study(result: StudyResult) -> None:
 
 
 def _report_run(run: StudyRun, *, trust: bool) -> RunResult:
-    """Concludes again from the records of one run, and rewrites its report."""
+    """Computes the conclusion of one run again from its records, and rewrites its report."""
     folder, config = run.folder, run.config
     with ExitStack() as held:
         searched = not _held(held, folder)  # it then mirrors itself into MLflow
@@ -172,7 +173,7 @@ def _report_run(run: StudyRun, *, trust: bool) -> RunResult:
 
 
 def _untracked(config: StudyConfig, runs: Path, *, trust: bool) -> str:
-    """Returns why a report is not written to MLflow; empty if it may be."""
+    """Returns why a report is not to be written to MLflow; empty if it may be written."""
     if trust:
         return ""
     if uri := config.tracking.uri:
@@ -193,7 +194,7 @@ def publish(folder: run_folder.RunFolder, conclusion: Conclusion, tracker: Track
 
 
 def _held(held: ExitStack, folder: run_folder.RunFolder) -> bool:
-    """Locks the folder until `held` is closed; returns False if another process has it."""
+    """Locks the folder until `held` is closed; returns False if another process has locked it."""
     try:
         held.enter_context(run_folder.locked(folder))
     except run_folder.InUseError:

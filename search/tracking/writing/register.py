@@ -1,4 +1,4 @@
-"""Puts a trained shape into MLflow's registry, from where it loads without Fathom."""
+"""Puts a trained shape into MLflow's registry, from which it can be loaded without Fathom."""
 
 import shutil
 import tempfile
@@ -26,10 +26,10 @@ from fathom.search.tracking.writing.metrics import LONGEST_PARAM
 def register_model(
     chosen: BestShape, weights: Path, name: str, uri: str, *, trust: bool = False
 ) -> str:
-    """Logs the model under a run of its own in the study's experiment; returns its address.
+    """Logs the model in a new run of the study's experiment; returns the model's address.
 
-    The model is pickled together with its code, so that `mlflow.pytorch.load_model` needs torch and
-    nothing of ours. A traced graph would take sequences of one length only.
+    The model is pickled together with its code, so that `mlflow.pytorch.load_model` needs torch but
+    not Fathom. A traced graph would accept sequences of one length only.
 
     Raises:
         TrackingError: when the address of the store can never be used, or without `trust` leads to
@@ -67,7 +67,8 @@ def register_model(
 
 @contextmanager
 def _code_of_the_model() -> Iterator[Path]:
-    """Yields a folder `fathom` with `fathom.models` alone, to log beside the pickled model."""
+    """Yields a folder `fathom` that contains only `fathom.models`, to be logged beside the pickled
+    model."""
     with tempfile.TemporaryDirectory() as home:
         package = Path(home, "fathom")
         ignored = shutil.ignore_patterns("__pycache__")
@@ -83,7 +84,7 @@ def _model(chosen: BestShape, weights: Path) -> Transformer:
 
 
 def _signature(chosen: BestShape) -> ModelSignature:
-    """Returns the signature: token ids (B, T) to logits (B, T, V)."""
+    """Returns the model's signature: from token ids (B, T) to logits (B, T, V)."""
     tokens = TensorSpec(np.dtype(np.int64), (-1, -1))
     logits = TensorSpec(np.dtype(np.float32), (-1, -1, chosen.shape.vocab_size))
     return ModelSignature(Schema([tokens]), Schema([logits]))

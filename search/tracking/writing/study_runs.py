@@ -1,7 +1,7 @@
 """A study in MLflow: a run for the study, a child for each budget, a grandchild for each trial.
 
-Every run carries a key, by which it is found again after a restart, so repeating a write changes
-nothing.
+Every run has a tag with a key, by which it is found again after a restart, so repeating a write
+changes nothing.
 """
 
 import re
@@ -29,17 +29,18 @@ from fathom.search.tracking.writing.tracked_run import TrackedPoint, TrackedRun,
 from fathom.search.tracking.writing.views import NODE_TAG
 
 STUDY_TAG = "fathom.study"
-"""Tag of every run, with the key of its run folder, and of an experiment that Fathom made."""
+"""Tag with the key of the run folder, on every run, and on an experiment that Fathom made."""
 STUDY_NODE, MACHINE_NODE = "study", "machine"
-"""The node tags of the study's run, and of the child with the load of the machine."""
+"""Values of the node tag for the study's run, and for its child run with the load of the
+machine."""
 MACHINE_NAME = "CPU, memory, disk, network"
 """Name of the child run with the load of the machine."""
 INTERRUPTED = "interrupted"
-"""The tag `outcome` of a trial that was running when the search ended."""
+"""Value of the tag `outcome` for a trial that was running when the search ended."""
 KEY = re.compile(r"[0-9a-f]{32}")
-"""Form of a run folder's key, which is put into MLflow's queries as it is."""
+"""Pattern of a run folder's key, which is inserted into MLflow's queries without escaping."""
 PAGE_RUNS = 1000
-"""Most runs that one answer of the server lists."""
+"""Most runs that the server lists in one answer."""
 
 
 class StudyRuns:
@@ -65,14 +66,16 @@ class StudyRuns:
 
     @property
     def machine_run(self) -> TrackedRun:
-        """The open run of the machine's load, which on the study's run would hide the answers."""
+        """The open run for the load of the machine; on the study's run, the load would hide the
+        answers."""
         run = self._known.get(MACHINE_NODE)
         run = run or self._create(MACHINE_NODE, MACHINE_NAME, self.study_run)
         run.reopen()
         return run
 
     def write_study(self, config_text: str) -> None:
-        """Writes the study's run, its settings, the file it was started with, and the list."""
+        """Writes the study's run: its settings, the file it was started with, and the view that
+        lists the answers."""
         run = self.study_run
         # MLflow lets no parameter change; a resumed study may have other resources, say.
         settings = metrics.study_params(config_text).items()
@@ -82,13 +85,14 @@ class StudyRuns:
         self._write_views(views.answers_view())
 
     def write_data(self, data: DataSet) -> None:
-        """Writes what the study trains on; MLflow knows a data set by its name and digest."""
+        """Writes the data set that the study trains on; MLflow identifies a data set by its name
+        and digest."""
         found = Dataset(data.name, data.digest, data.source_type, data.source, profile=data.profile)
         context = InputTag("mlflow.data.context", "training")
         self._client.log_inputs(self.study_run.id, [DatasetInput(found, [context])])
 
     def write_trial(self, record: TrialRecord) -> None:
-        """Writes those parts of a trial that its MLflow run lacks."""
+        """Writes to a trial's MLflow run what the run does not have yet."""
         spec, node = record.spec, f"trial/{record.spec.trial}"
         last = record.curve[-1].time if record.curve else 0.0
         self._last_end = max(self._last_end, record.ended or last)
@@ -114,7 +118,8 @@ class StudyRuns:
             run.end(pages.STATUS[record.outcome], record.ended)
 
     def write_answers(self, series: AnswerSeries) -> None:
-        """Writes a budget's interim answers that its run lacks; steps are its search's tokens."""
+        """Writes those interim answers that a budget's run lacks; steps are the tokens spent by its
+        search."""
         run = self._budget_run(series.budget, series.answers[0].time)
         concluded = run.tags.get("verdict", pages.SO_FAR) != pages.SO_FAR
         run.write(
@@ -123,7 +128,7 @@ class StudyRuns:
         )
 
     def write_conclusion(self, conclusion: Conclusion) -> None:
-        """Writes the answers: on each budget's run, on the study's run, and on the experiment."""
+        """Writes the answers: to each budget's run, to the study's run, and to the experiment."""
         for optimum in conclusion.optima:
             run, audits = self._budget_run(optimum.budget), conclusion.audits_of(optimum.budget)
             numbers = metrics.budget_metrics(optimum) | metrics.audit_metrics(audits)
@@ -132,7 +137,7 @@ class StudyRuns:
         self.write_summary(conclusion)
 
     def write_summary(self, conclusion: Conclusion) -> None:
-        """Writes the answers and their files on the study's run, and on the experiment."""
+        """Writes the answers and their files to the study's run, and to the experiment."""
         study = self.study_run
         page = f"#/experiments/{self._experiment}/runs/{study.id}"
         files = [(path, pages.artifact(path)) for path in self._folder.results()]
@@ -165,7 +170,8 @@ class StudyRuns:
             run.end("FINISHED" if done else "KILLED", None if now else self._last_end or None)
 
     def _say_without_answer(self, state: str) -> None:
-        """Describes the study, and an experiment of its own, as long as neither has an answer."""
+        """Describes the study, and the experiment if it is the study's own, while neither has an
+        answer."""
         without, experiment = (pages.UNDER_WAY, pages.BROKEN_OFF), self._experiment
         if self.study_run.tags.get(pages.NOTE) in without:
             self.study_run.write(tags={pages.NOTE: state})
@@ -180,7 +186,7 @@ class StudyRuns:
             self._log_file(run, file)
 
     def _log_file(self, run: str, file: Path, folder: str | None = None) -> None:
-        """Writes a file to the artifacts of a run, at the very address that was checked.
+        """Writes a file to the artifacts of a run, at exactly the address that was checked.
 
         Raises:
             TrackingError: if the store is no longer as it was made here.
@@ -195,7 +201,8 @@ class StudyRuns:
         place.log_artifact(str(file), folder)
 
     def _write_views(self, contents: dict[str, str]) -> None:
-        """Writes views of MLflow's page; they are the experiment's, which may be another's."""
+        """Writes views of MLflow's page; they belong to the experiment, which may not be
+        Fathom's."""
         if STUDY_TAG not in self._client.get_experiment(self._experiment).tags:
             return
         for name, view in contents.items():
@@ -256,7 +263,7 @@ class StudyRuns:
 
 
 def study_key(folder: Path) -> str:
-    """Key of a run folder: the same whenever the study is resumed, another for a fresh start.
+    """Key of a run folder: the same each time the study is resumed, a new one for a fresh start.
 
     Raises:
         FileNotFoundError: when the run folder was deleted; it is not made again.

@@ -1,4 +1,5 @@
-"""One run of MLflow and its known content, so that only differences are written."""
+"""One run of MLflow together with what it is known to hold, so that only differences are
+written."""
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,21 +11,23 @@ from mlflow.entities import Metric, Param, RunTag
 from mlflow.entities import Run as MlflowRun
 
 WRITTEN_TAG = "fathom.tokens_written"
-"""Tag with the tokens of the last point that a run has; it is written in the same request as the
+"""Tag with the tokens of the last point that a run has; it is written in one request with the
 point."""
 BATCH_METRICS = 400
-"""Most metrics of points, and most of layers, in a request; MLflow takes 1000 in all."""
+"""Most metrics of points in a request, and also most metrics of layers; MLflow accepts 1000 in
+all."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class TrackedPoint:
-    """The metrics of one moment of a run; the step is its tokens, so that trials compare."""
+    """The metrics of a run at one moment; their step is the moment's tokens, so that trials can be
+    compared."""
 
     tokens: int
     time: float
-    """Unix time."""
+    """Unix time of the moment."""
     metrics: Mapping[str, float]
 
 
@@ -39,7 +42,7 @@ class TrackedRun:
 
     @property
     def tokens_written(self) -> int:
-        """Tokens of the last point that was written."""
+        """Tokens of the last point that was written to the run."""
         return int(self.tags.get(WRITTEN_TAG, "0"))
 
     def write(
@@ -52,7 +55,7 @@ class TrackedRun:
         tags: Mapping[str, str] | None = None,
         seconds: float | None = None,
     ) -> None:
-        """Writes the values that differ from those on the server; no request if none differs.
+        """Writes the values that differ from those on the server; sends no request if none differs.
 
         Points up to the last one written are left out, so that a resumed trial repeats none.
         """
@@ -77,7 +80,7 @@ class TrackedRun:
         self.metrics |= new_metrics
 
     def write_steps(self, metrics: Iterable[tuple[str, float, int]]) -> None:
-        """Writes each metric (name, value, step) whose value at that step has changed."""
+        """Writes each metric (name, value, step), if its value at that step has changed."""
         known: dict[str, dict[int, float]] = {}
         now, changed = milliseconds(), []
         for key, value, step in metrics:
@@ -135,7 +138,7 @@ class TrackedRun:
 
 
 def milliseconds(seconds: float | None = None) -> int:
-    """A Unix time, by default now, in MLflow's milliseconds."""
+    """A Unix time, by default the present, in milliseconds, as MLflow has it."""
     return round((seconds or time.time()) * 1000)
 
 

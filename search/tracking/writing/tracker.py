@@ -1,8 +1,8 @@
-"""Starts the process that mirrors a run folder into MLflow, and hands it the answers.
+"""Starts the process that mirrors a run folder into MLflow, and sends it the answers.
 
-`follower.py` is the other end. It reads the files that the search writes anyway, so it costs the
-search nothing. Whatever becomes of that process, the search goes on, and missing entries are
-written when the study is next run or reported.
+That process is `follower.py`. It reads the files that the search writes anyway, so it costs the
+search nothing. Whatever happens to the process, the search goes on, and missing entries are written
+when the study is next run or reported.
 """
 
 import logging
@@ -38,19 +38,21 @@ from fathom.search.tracking.stores.messages import (
 log = logging.getLogger(__name__)
 
 QUIET_SECONDS = 20.0
-"""Longest wait for the first loss of a trial before the follower starts, if the store is known to
-be good: there is little to write until then, and the machine is busy with starting the workers."""
+"""Most seconds to wait for the first loss of a trial before the follower starts, if the store is
+known to be usable: until then there is little to write, and the machine is busy starting
+workers."""
 START_SECONDS = 300.0
-"""Longest wait for the other process to load MLflow, which takes a minute where others keep the
-machine busy."""
+"""Most seconds to wait until the follower has loaded MLflow, which takes a minute on a busy
+machine."""
 GRACE_SECONDS = 30.0
-"""Longest silence of the other process while it writes the last items."""
+"""Most seconds without a message from the follower while it writes the last items."""
 
 
 class Tracker:
-    """Mirrors one study into MLflow by a process of its own; a context that closes it at the end.
+    """Mirrors one study into MLflow through a separate process; as a context manager, it closes
+    itself at the end.
 
-    Writes nothing, and says why, where the store may be another person's and is not trusted.
+    If the store may be another person's and is not trusted, it writes nothing and says why.
 
     Raises:
         TrackingError: when the address is malformed or its SQLite file cannot be used; for what
@@ -111,29 +113,30 @@ class Tracker:
             raise refusal
 
     def trial(self, record: TrialRecord) -> None:
-        """Starts the process, unless it runs, once a trial has a loss."""
+        """Starts the follower once a trial has a loss, unless it runs already."""
         if record.curve:
             self._start()
 
     def data(self, data: DataSet) -> None:
-        """Hands over the description of the data set."""
+        """Sends the description of the data set to the follower."""
         self._send(data)
 
     def conclude(self, conclusion: Conclusion) -> None:
-        """Hands over the answers; the files of the run folder hold the rest."""
+        """Sends the answers to the follower, which reads everything else from the run folder."""
         self._start()
         self._send(replace(conclusion, records=()))
 
     def leave(self) -> None:
-        """Lets the process write what is missing and end every run, without waiting for it."""
+        """Lets the follower write what is left and end every run, without waiting for it."""
         if not self._ended:
             self._hang_up(CLOSE_SECONDS)
             self._ended = True
 
     def close(self, timeout_seconds: float = CLOSE_SECONDS) -> int:
-        """Writes what is missing, ends every run, and returns how many items could not be written.
+        """Has the follower write what is left and end every run; returns how many items could not
+        be written.
 
-        Does nothing where this, or `leave`, was called before.
+        Does nothing if this method or `leave` was called before.
         """
         if self._ended:
             return 0
@@ -172,7 +175,8 @@ class Tracker:
                 threading.Thread(target=self._listen, name="mlflow", daemon=True).start()
 
     def _listen(self) -> None:
-        """Reads the follower's messages: usable or not, lines to print, items missing."""
+        """Reads the follower's messages: whether the store is usable, lines to print, and the
+        number of items left."""
         try:
             self._checked.set_result(refusal := self._link.recv())
             if refusal and not self._must_be_checked:
@@ -197,10 +201,10 @@ class Tracker:
 
 
 def _start(link: Connection, environment: dict[str, str]) -> "subprocess.Popen[bytes]":
-    """Starts the follower's process, which alone holds its end of the link from then on.
+    """Starts the follower's process; from then on, that process alone holds its end of the link.
 
     The process has a session of its own, so that neither Ctrl-C nor a SIGTERM or SIGHUP to the
-    whole job ends it before the search has handed over its findings.
+    whole job ends it before the search has sent its findings.
     """
     with link, endings_blocked():
         return subprocess.Popen(

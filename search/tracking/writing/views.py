@@ -11,7 +11,7 @@ from fathom.search.analysis.answer.optimum import Optimum
 from fathom.search.formatting import format_count
 
 TAG = "mlflow.sharedViewState."
-"""Beginning of the tag of a shared view."""
+"""Prefix of the tag that holds a shared view."""
 SECTION = "loss-against-depth"
 LOSS_AGAINST_DEPTH = {
     "type": "SCATTER",
@@ -23,7 +23,7 @@ LOSS_AGAINST_DEPTH = {
     "yaxis": {"key": "final_loss", "type": "METRIC"},
     "runsCountToCompare": 1000,
 }
-"""The chart of all trials, as MLflow has charts."""
+"""The chart of all trials, in MLflow's own form."""
 ALL_TRIALS = "fathom-trials"
 """Name of the view of all trials."""
 EVERYTHING = {
@@ -33,20 +33,21 @@ EVERYTHING = {
     "modelVersionFilter": "All Runs",
     "runsHiddenMode": "SHOW_ALL",
 }
-"""Settings of every view: its filter alone decides which runs are shown."""
+"""Settings that all views share, which hide no run; the filter of a view decides which runs it
+shows."""
 ANSWERS = "fathom-answers"
-"""Name of the view of the budgets: a row for each, with its answer as columns."""
+"""Name of the view that lists the budgets: a row for each, with its answer in columns."""
 NODE_TAG = "fathom.node"
 """Tag of every run: `study`, `machine`, `budget/NUMBER` or `trial/NAME`."""
 COLUMNS = (
     *("tags.`best_depth`", "tags.`interval`", "tags.`verdict`", "metrics.`loss`"),
     *("tags.`plateau`", "tags.`stopping`"),
 )
-"""Columns of that list, by MLflow's names."""
+"""Columns of the list of budgets, by MLflow's names."""
 
 
 def answers_view() -> dict[str, str]:
-    """Returns the view of the budgets as JSON by name."""
+    """Returns the view that lists the budgets, as JSON by the name of the view."""
     shown = {
         "searchFilter": f"tags.`{NODE_TAG}` LIKE 'budget/%'",
         # By time, MLflow would fold the budgets into the run of their study.
@@ -59,7 +60,8 @@ def answers_view() -> dict[str, str]:
 
 
 def views(optima: Sequence[Optimum]) -> dict[str, str]:
-    """Returns views as JSON by name: one of all finished trials, and one for each budget."""
+    """Returns views as JSON, by their names: one of all finished trials, and one for each
+    budget."""
     finished = "metrics.final_loss > 0"
     searches = {ALL_TRIALS: finished} | {
         view_name(o.budget): f"{finished} and params.budget = '{o.budget}'" for o in optima

@@ -9,11 +9,11 @@ from fathom.search.study.planning.budget import expand_budgets
 from fathom.search.training.assignment import Assignment, best_assignment
 
 TRAINED = Path("trained")
-"""Folder of the checkpoints in the command of a best shape."""
+"""Folder for checkpoints in the command that trains a best shape."""
 
 
 def arguments_of(assignment: Assignment, folder: Path, *, resume: bool) -> list[str]:
-    """The study's command with the values of a trial in place of each placeholder."""
+    """The study's command for a trial, with each placeholder replaced by the trial's value."""
     spec, budget, command = assignment.spec, assignment.budget, assignment.config.train.command
     assert command is not None, "only a study with a command asks"
     values = {
@@ -33,7 +33,7 @@ def arguments_of(assignment: Assignment, folder: Path, *, resume: bool) -> list[
 
 
 def best_arguments(config: StudyConfig, budget: int, shape: Shape) -> list[str]:
-    """The study's command for the best shape of a budget, as `fathom train` starts it first."""
+    """The study's command for a budget's best shape, as `fathom train` first starts it."""
     (expanded,) = (known for known in expand_budgets(config) if known.params == budget)
     assignment = best_assignment(config, expanded, shape, checkpoint="")
     return arguments_of(assignment, TRAINED, resume=False)

@@ -1,12 +1,13 @@
-"""Runs a command in a process group that ends when the process that asked for it does.
+"""Runs a command in a process group that ends when the asking process ends.
 
 python -I -S guard.py STATUS GRACE COMMAND...
 
 Standard input is a pipe that the asking process holds. If that process writes to the pipe and
 closes it, it asks for an end: the group gets SIGTERM, and SIGKILL GRACE seconds later. If the pipe
-closes without a word, that process was killed, and SIGKILL follows after `ORPHAN_SECONDS`. At the
-end the guard writes the command's exit status to the file descriptor STATUS. The guard first leaves
-the process tree of the worker, since Ray kills a worker's children with it.
+closes without any input, that process was killed: the group gets SIGTERM, and SIGKILL
+`ORPHAN_SECONDS` later. At the end the guard writes the command's exit status to the file descriptor
+STATUS. The guard first leaves the process tree of the worker, since Ray kills a worker's children
+with it.
 """
 
 import os
@@ -17,8 +18,8 @@ import threading
 from contextlib import suppress
 
 ORPHAN_SECONDS = 2.0
-"""Time from SIGTERM to SIGKILL if the asking process was killed: nobody waits for the command any
-more, and another may soon begin in its place."""
+"""Seconds from SIGTERM to SIGKILL if the asking process was killed: nobody waits for the command
+any more, and another command may soon start in its place."""
 
 
 def main() -> None:
@@ -43,12 +44,12 @@ def main() -> None:
 
 
 def _hear_signals() -> None:
-    """Lets the command hear SIGTERM, which Ray's processes and their children have blocked."""
+    """Unblocks SIGTERM for the command, since Ray's processes and their children block it."""
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
 def _end_with_asker(group: int, grace: float) -> None:
-    """Waits until the asking process closes its pipe, and ends the group."""
+    """Waits until the asking process closes its pipe, then ends the group."""
     asked = sys.stdin.buffer.read()
     _signal(group, signal.SIGTERM)
     seconds = grace if asked else min(grace, ORPHAN_SECONDS)

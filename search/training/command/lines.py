@@ -1,4 +1,5 @@
-"""Reads losses and parameters from a command's lines, as JSON or by the user's own function."""
+"""Reads losses and parameters from the lines of a command: as JSON, or by a function of the
+user's."""
 
 import json
 import math
@@ -12,7 +13,7 @@ from fathom.search.record_json import LARGEST, LARGEST_REAL
 from fathom.search.study.keys.command import own_parser
 
 Parser = Callable[[str], Mapping[str, Any] | None]
-"""A function from a line to its values by name; None for a line without values."""
+"""Function that returns the values in a line by name; None for a line without values."""
 OWN = ("tokens", "step", "parameters", "loss", "train_loss")
 """Names of values with a fixed meaning; every other number of a line is a metric."""
 
@@ -23,7 +24,7 @@ class LineError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
-    """A loss of a command's training."""
+    """One evaluation in the training of a command."""
 
     tokens: int
     loss: float
@@ -34,11 +35,12 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class CommandLine:
-    """The evaluation and the number of parameters in a line; each is None if it is not there."""
+    """The evaluation in a line and the number of parameters in it; None for one that the line
+    lacks."""
 
     evaluation: Evaluation | None = None
     parameters: int | None = None
-    """Parameters of the model, counted as the study's budgets are."""
+    """Number of parameters of the model, by the counting rule of the study's budgets."""
 
 
 def json_values(text: str) -> Mapping[str, Any] | None:
@@ -53,7 +55,8 @@ def json_values(text: str) -> Mapping[str, Any] | None:
 
 
 def load_parser(place: str | None) -> Parser:
-    """The parser at a place, with errors as `LineError`; the JSON parser if no place is named.
+    """The parser that an import path names, with its errors as `LineError`; the JSON parser if
+    `place` is None.
 
     Raises:
         PlanError: if there is no such function.
@@ -78,7 +81,8 @@ def load_parser(place: str | None) -> Parser:
 
 
 def read_line(text: str, parser: Parser, *, tokens_per_step: int) -> CommandLine:
-    """Returns the evaluation and the number of parameters in a line, each None if it is not there.
+    """Returns the evaluation and the number of parameters in a line; None for one that the line
+    lacks.
 
     Raises:
         LineError: if a value can't be right, or a loss comes without its tokens.

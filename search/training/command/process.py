@@ -1,4 +1,5 @@
-"""A command in a process group of its own, which ends with this process; its log, line by line."""
+"""Runs a command in its own process group, which ends with this process; reads its log line by
+line."""
 
 import fcntl
 import os
@@ -12,20 +13,21 @@ from pathlib import Path
 from typing import BinaryIO
 
 LONGEST_LINE = 2**20
-"""Largest number of bytes of a line; longer lines come in pieces."""
+"""Most bytes in a line; a longer line is read in pieces."""
 LONGER_SECONDS = 10.0
-"""Time to wait for an earlier command on the same log, beyond its grace."""
+"""Seconds to wait, beyond its grace period, for an earlier command that still writes the same
+log."""
 LOOK_SECONDS = 0.1
-"""Time between two looks at the log."""
+"""Seconds between two looks at the log."""
 KEPT_BYTES = 2**22
-"""Number of bytes that are kept at each end of a log once its command has ended."""
+"""Bytes that are kept at each end of a long log once its command has ended."""
 GUARD = Path(__file__).with_name("guard.py")
 
 
 class CommandProcess:
-    """A command that runs; its standard output and standard error are appended to a log.
+    """A running command, whose standard output and standard error are appended to a log.
 
-    The log is a file, so that a line is there once it is printed, whatever becomes of its reader.
+    The log is a file, so that no printed line is lost if the process that reads it dies.
     """
 
     def __init__(
@@ -37,13 +39,14 @@ class CommandProcess:
         *,
         grace_seconds: float,
     ) -> None:
-        """Starts the command in a folder; `stop` gives it `grace_seconds` to save.
+        """Starts the command in a folder; `stop` gives the command `grace_seconds` to save.
 
         Raises:
             OSError: if there is no such folder, or the log can't be written.
         """
         self.exit_status: int | None = None
-        """Exit status once it has ended, negative where a signal ended it; None if unknown."""
+        """Exit status of the command once it has ended, negative if a signal ended it; None if
+        unknown."""
         self._status, status = os.pipe()
         asked, self._asker = os.pipe()
         guard = [sys.executable, "-I", "-S", str(GUARD), str(status), str(grace_seconds)]
@@ -66,8 +69,8 @@ class CommandProcess:
         self._lines.seek(begin)
 
     def lines(self, poll_seconds: float) -> Iterator[bytes]:
-        """Yields each line of the log, or an empty one if none has come for `poll_seconds`; ends
-        with the command."""
+        """Yields each line of the log, and an empty line whenever there was none for
+        `poll_seconds`; ends when the command has ended."""
         rest, heard = b"", time.monotonic()
         while True:
             ended = self._has_ended()  # before the last look, so that no line is missed
@@ -84,8 +87,8 @@ class CommandProcess:
                 self._wait()
 
     def stop(self, *, saves: bool = True) -> None:
-        """Ends the command's group by SIGTERM, and by SIGKILL after its grace, or after two seconds
-        if it `saves` nothing; a long log is shortened."""
+        """Ends the command's group by SIGTERM, then by SIGKILL: after the grace period, or after
+        two seconds unless the command `saves` something. A long log is shortened."""
         if self._asker >= 0:
             with suppress(BrokenPipeError):  # the guard is gone, and the command with it
                 os.write(self._asker, b"end" * saves)
@@ -97,7 +100,7 @@ class CommandProcess:
         _shorten(self._log)
 
     def _has_ended(self) -> bool:
-        """True once the guard has written the exit status, or is gone."""
+        """True once the guard has written the exit status, or has died."""
         if self._status >= 0 and select.select([self._status], [], [], 0)[0]:
             code = os.read(self._status, 16)
             self.exit_status = int(code) if code else None
@@ -106,13 +109,13 @@ class CommandProcess:
         return self._status < 0
 
     def _wait(self) -> None:
-        """Waits for the next look, or for the end."""
+        """Waits until it is time for the next look, or until the command ends."""
         if self._status >= 0:
             select.select([self._status], [], [], LOOK_SECONDS)
 
 
 def _shorten(log: Path) -> None:
-    """Replaces the middle of a long log by a line that says so."""
+    """Replaces the middle of a long log by a line that says that it was removed."""
     with suppress(FileNotFoundError), log.open("r+b") as file:
         left = file.seek(0, os.SEEK_END) - 2 * KEPT_BYTES
         if left > 0:
@@ -124,10 +127,11 @@ def _shorten(log: Path) -> None:
 
 
 def _wait_for_lock(log: BinaryIO, seconds: float) -> None:
-    """Waits for an earlier command of the trial, which saves after its reader was killed.
+    """Waits for an earlier command of the trial, which may still be saving after its reader was
+    killed.
 
-    The lock belongs to the open file that a command inherits, and is free once all of its processes
-    have ended.
+    The lock belongs to the log as an open file, which the command inherits; it is free once all
+    processes of the command have ended.
     """
     end = time.monotonic() + seconds
     while time.monotonic() < end:

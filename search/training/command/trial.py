@@ -34,19 +34,19 @@ from fathom.search.training.saving.trial_log import (
 from fathom.search.training.trial import HorizonError, MachineMemoryError, WorkerLostError
 
 SAVE_SECONDS = 120.0
-"""Time from SIGTERM to SIGKILL, for the command to save."""
+"""Seconds from SIGTERM to SIGKILL, in which the command can save."""
 OFF_BUDGET = 0.1
-"""Largest relative difference from the budget of the number of parameters that a command reports.
-"""
+"""Largest relative difference between a budget and the number of parameters that a command
+reports."""
 MEMORY = (
     *("out of memory", "outofmemory", "cannot allocate memory", "resource_exhausted"),
     *("memoryerror", "bad_alloc", "can't allocate memory"),
 )
-"""Texts, in lower case, in the last line of a command whose memory ran out."""
+"""Texts, in lower case, that the last line of a command has if its memory ran out."""
 KILLED_INSIDE = 128 + signal.SIGKILL
-"""Exit status with which a shell tells that its command was killed, mostly for lack of memory."""
+"""Exit status by which a shell reports that its command was killed, mostly for lack of memory."""
 LAST_LINE = 300
-"""Characters of a command's last line that a reason repeats."""
+"""Most characters of a command's last line that a reason quotes."""
 
 
 class TrialError(Exception):
@@ -73,17 +73,18 @@ class CommandTrial:
         self._rungs = [step * self._budget.tokens_per_step for step in steps]
         self._points: list[CurvePoint] = []
         self._evaluated: list[int] = []
-        """Tokens of each evaluation; the points of the curve have those of the rungs as well."""
+        """Tokens of each evaluation; the points of the curve also include the rungs."""
         self._beyond = 0
-        """Tokens of an evaluation beyond the horizon, which ends the command."""
+        """Tokens of an evaluation beyond the horizon, after which the command is ended; 0
+        before."""
         self._parameters: int | None = None
         self._last_text = ""
 
     def reports(self) -> Iterator[Report]:
         """Starts the command; reports at rungs, every few seconds between them, and at the end.
 
-        An interrupt of the search ends the command, which saves, and is reported. Closing this
-        iterator ends the command too: trials are paused in this way.
+        An interrupt of the search ends the command, which saves first, and yields a last report.
+        Closing this iterator ends the command too; that is how trials are paused.
         """
         try:
             yield from self._trained()
@@ -98,8 +99,8 @@ class CommandTrial:
         return arguments_of(self._assignment, self._folder, resume=resume)
 
     def _earlier(self) -> list[CurvePoint]:
-        """The evaluations of earlier starts, including those that a command printed after its
-        worker was gone."""
+        """The evaluations of earlier starts, including lines that a command printed after its
+        worker had died."""
         kept = _kept_points(self._kept)
         seconds = kept[-1].train_seconds if kept else 0.0
         lines = self._log.read_bytes().splitlines() if self._log.exists() else []
@@ -120,7 +121,8 @@ class CommandTrial:
             raise TrialError(f"the command can't be started in {where}: {error}") from error
 
     def _environment(self) -> dict[str, str]:
-        """This worker's environment, without GPUs that the trial was not granted."""
+        """The environment of this worker, in which GPUs that the trial was not granted are
+        hidden."""
         threads = str(self._assignment.config.resources.threads)
         hidden = {} if self._gpus else {"CUDA_VISIBLE_DEVICES": ""}
         # Python holds back what a program prints to a pipe, unless it is told not to.
@@ -197,8 +199,8 @@ class CommandTrial:
                 )
 
     def _heard(self, raw: bytes) -> Evaluation | None:
-        """The evaluation of a line, if it has one; a number of parameters in it is compared with
-        the budget."""
+        """The evaluation in a line, if there is one. A number of parameters in the line is compared
+        with the budget."""
         text = raw.decode(errors="replace").strip()
         self._last_text = printable(text) or self._last_text
         line = read_line(text, self._parser, tokens_per_step=self._budget.tokens_per_step)
@@ -270,7 +272,7 @@ class CommandTrial:
 
     @property
     def _most_tokens(self) -> float:
-        """Largest number of tokens at which an evaluation counts as that at the horizon."""
+        """Most tokens at which an evaluation still counts as the one at the horizon."""
         return (1 + NEAR) * self._budget.tokens
 
     @property
@@ -279,7 +281,7 @@ class CommandTrial:
         return self._points[-1].tokens if self._points else 0
 
     def _keep(self, evaluation: Evaluation, seconds: float) -> CurvePoint:
-        """The evaluation as a point of the curve; also adds it to the trial's file."""
+        """Appends an evaluation to the trial's file, and returns it as a point of the curve."""
         point = CurvePoint(
             step=max(1, round(evaluation.tokens / self._budget.tokens_per_step)),
             tokens=evaluation.tokens,
@@ -310,8 +312,8 @@ class CommandTrial:
 
 
 def _at(rung: int, before: Sequence[CurvePoint], after: CurvePoint) -> CurvePoint:
-    """The curve at the tokens of a rung, interpolated linearly in ln tokens between evaluations, so
-    that trials compare at the same tokens wherever their command evaluates."""
+    """The curve at the tokens of a rung: interpolated linearly in ln tokens between two
+    evaluations, so that trials are compared at the same tokens wherever their commands evaluate."""
     if after.tokens == rung:
         return after
     loss = after.loss
@@ -328,7 +330,7 @@ def folder_of(checkpoint: Path) -> Path:
 
 
 def _kept_points(path: Path) -> list[CurvePoint]:
-    """The evaluations of earlier starts of a trial; none where their file is damaged."""
+    """The evaluations of a trial's earlier starts; none if their file is damaged."""
     try:
         truncate_torn_line(path)
         return list(read_as(path, lambda values: CurvePoint(**values), sealed=False))

@@ -1,7 +1,7 @@
-"""Data-parallel training in several processes, each with a GPU: every rank has a part of each
-batch, and either the whole model or a part of the model. Torch only.
+"""Data-parallel training in several processes, each with a GPU: every rank takes a part of each
+batch, and has either the whole model or a part of it. Torch only.
 
-The result differs from that of one process in the order of additions alone.
+The result differs from that of one process only by the order of additions.
 """
 
 import warnings
@@ -23,7 +23,8 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """The rank of this process among those of a trial; one process unless it joined a group."""
+    """The rank of this process among the processes of a trial; rank 0 of 1 unless it has joined a
+    group."""
 
     rank: int = 0
     size: int = 1
@@ -34,10 +35,11 @@ class Ranks:
         return self.rank == 0
 
     def network(self, model: SearchedModel, *, shards: str = "") -> Model:
-        """Returns the model, whose gradients become the mean over all ranks (Li et al. 2020).
+        """Returns the model, wrapped so that its gradients are averaged over all ranks (Li et al.
+        2020).
 
-        With `shards`, a kind of device, each rank keeps only its part of every weight there (FSDP,
-        Zhao et al. 2023).
+        If `shards` names a kind of device, each rank keeps only its part of every weight, on such a
+        device (FSDP, Zhao et al. 2023).
         """
         if self.size == 1:
             return model
@@ -51,11 +53,11 @@ class Ranks:
             )
 
     def accumulating(self, network: Model, *, last: bool) -> AbstractContextManager[None]:
-        """Context of a micro-batch: ranks with the whole model only average gradients in the last
-        micro-batch.
+        """Context for a micro-batch: ranks with the whole model average gradients only in the last
+        one.
 
-        Ranks with a part of the model average in each: whole gradients would not fit in memory
-        until the last.
+        Ranks with a part of the model average in every micro-batch, since whole gradients would not
+        fit in memory.
         """
         if last or not isinstance(network, nn.parallel.DistributedDataParallel):
             return nullcontext()
@@ -81,7 +83,7 @@ class Ranks:
         (loss * self.size if self.size > 1 else loss).backward()  # type: ignore[no-untyped-call]
 
     def broadcast(self, make: Callable[[], Value]) -> Value:
-        """The value that `make` returns on the leader, on every rank."""
+        """Returns on every rank the value that `make` returns on the leader."""
         if self.size == 1:
             return make()
         values: list[Any] = [make() if self.is_leader else None]
@@ -90,7 +92,7 @@ class Ranks:
         return value
 
     def sum(self, part: Tensor) -> Tensor:
-        """The sum of a tensor over all ranks, in place."""
+        """Sums a tensor over all ranks, in place, and returns it."""
         if self.size > 1:
             torch.distributed.all_reduce(part)
         return part

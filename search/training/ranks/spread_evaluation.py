@@ -15,7 +15,8 @@ from fathom.search.training.ranks.data_parallel import Ranks
 Value = TypeVar("Value")
 OfRows = Callable[[Model, Batch], Tensor]
 """Function from a batch to a tensor whose first dimension has the same number of entries for each
-row. It is sent to other processes, so it is a function of a module, or a `partial` of one."""
+row. It is sent to other processes, so it must be a function of a module, or a `partial` of such a
+function."""
 
 
 class _Work(NamedTuple):
@@ -26,10 +27,11 @@ class _Work(NamedTuple):
 
 
 def evaluate_on_ranks(ranks: Ranks, model: SearchedModel, evaluate: Callable[[], Value]) -> Value:
-    """The value that `evaluate` returns on the leader, on every rank; all of them call this.
+    """Returns on every rank the value that `evaluate` returns on the leader; all ranks must call
+    this.
 
-    Meanwhile `model.over_rows` spreads batches over the ranks. A user's own model is evaluated by
-    the leader alone.
+    While it runs, `model.over_rows` spreads batches over the ranks. The leader alone evaluates a
+    user's own model.
     """
     if ranks.size == 1 or not isinstance(model, Transformer):
         return ranks.broadcast(evaluate)
@@ -47,7 +49,8 @@ def evaluate_on_ranks(ranks: Ranks, model: SearchedModel, evaluate: Callable[[],
 
 
 class _OnAllRanks:
-    """The `over_rows` of the leader's model: hands out a batch and gathers all ranks' rows."""
+    """The `over_rows` of the leader's model: hands out a batch, and gathers the rows that the ranks
+    compute."""
 
     def __init__(self, ranks: Ranks, model: Transformer) -> None:
         self._ranks, self._model = ranks, model
@@ -55,7 +58,7 @@ class _OnAllRanks:
         """Number of processes that share the rows."""
 
     def __call__(self, compute: OfRows, batch: Batch) -> Tensor:
-        """The tensor that `compute` returns for a whole batch."""
+        """Returns what `compute` would return for the whole batch."""
         self._ranks.broadcast(lambda: _Work(compute, batch.mapped(Tensor.cpu)))
         found = _gathered(self._ranks, self._model, compute, batch)
         computed = self.processes * _rows_each(self._ranks, batch)
@@ -63,7 +66,7 @@ class _OnAllRanks:
 
 
 def _help(ranks: Ranks, model: Transformer) -> None:
-    """Computes rows of each batch that the leader hands out, until it has no more."""
+    """Computes rows of each batch that the leader hands out, until the leader has no more."""
     device = model.embedding.weight.device
     while (work := ranks.broadcast(_nothing)) is not None:
         _gathered(ranks, model, work.compute, work.batch.mapped(lambda part: part.to(device)))
@@ -75,8 +78,8 @@ def _nothing() -> _Work | None:
 
 
 def _gathered(ranks: Ranks, model: Transformer, compute: OfRows, batch: Batch) -> Tensor:
-    """The results of all ranks, in the order of the rows. Where the rows can't be shared evenly,
-    the results of the first ones are repeated at the end."""
+    """The results of all ranks, in the order of the rows. If the rows can't be shared evenly, the
+    results of the first rows are repeated at the end."""
     each = _rows_each(ranks, batch)
     rows = torch.arange(ranks.rank * each, (ranks.rank + 1) * each) % len(batch.inputs)
     rows = rows.to(batch.inputs.device)

@@ -23,7 +23,8 @@ DAMAGED = (
     *(zipfile.BadZipFile, pickle.UnpicklingError, NotImplementedError, OSError, EOFError),
     *(RuntimeError, LookupError, TypeError, ValueError, AttributeError),
 )
-"""Errors on reading a file that was truncated, changed, or never was a checkpoint."""
+"""Errors that reading a file may raise if the file was truncated or changed, or never was a
+checkpoint."""
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 """Numbers of the errors of a full disk and of a used-up quota."""
 
@@ -33,14 +34,14 @@ class DiskFullError(OSError):
 
 
 class GivenUpError(Exception):
-    """The writing of a state was given up for a newer state."""
+    """Writing a state was given up because there is a newer state."""
 
 
 class BackgroundSaver:
     """Writes states to a checkpoint file, one at a time, while the training goes on.
 
-    The state of a training on several GPUs is written by the leader alone. A sharded training has
-    its own saver, which `TrialLog` makes, and its own `load`, which it calls.
+    The state of a training on several GPUs is written by the leader alone. For a sharded training,
+    `TrialLog` uses another saver and another `load`.
     """
 
     def __init__(self, path: Path) -> None:
@@ -49,11 +50,11 @@ class BackgroundSaver:
         self._written: Future[None] | None = None
         self._copy = StateCopy()
         self._newer = threading.Event()
-        """Set while a newer state waits for the one that is being written."""
+        """Set while a newer state waits for the writing of the present one to stop."""
 
     def start(self, state: dict[str, Any]) -> None:
-        """Copies a state, which may change afterwards, and begins to write the copy; gives up a
-        copy that is still being written.
+        """Copies a state and begins to write the copy, so the state may change afterwards; gives up
+        a copy that is still being written.
 
         Raises:
             DiskFullError: if there was no room for the state saved before this one.
@@ -78,8 +79,8 @@ class BackgroundSaver:
         return self._written is not None
 
     def finish(self) -> None:
-        """Waits until the last state is written; without this call, the file may keep the state
-        before.
+        """Waits until the last state is written; without this call, the file may keep the previous
+        state.
 
         Raises:
             DiskFullError: when there was no room for it.
@@ -114,10 +115,11 @@ class _Stoppable:
 
 
 def save(state: dict[str, Any], path: Path, stop: threading.Event | None = None) -> None:
-    """Replaces the file; a kill or a power cut at any moment leaves the old one or the new one.
+    """Replaces the file by one with this state; a kill or a power cut at any moment leaves the old
+    file or the new one.
 
-    The same holds for two processes that write at once: a worker that was cut off trains for a
-    while beside the one that replaced it.
+    The same holds if two processes write at once: a worker that was cut off may train for a while
+    beside its replacement.
 
     Raises:
         OSError: when the disk is full; the old file is still there.
@@ -144,8 +146,8 @@ def forget_unfinished(path: Path) -> None:
 
 
 def load(path: Path, device: torch.device) -> dict[str, Any] | None:
-    """The state in the file, on the device; None without a file, or with a damaged one: its trial
-    then trains again from the beginning, with the same result."""
+    """The state in the file, on the device; None if the file is missing or damaged: the trial then
+    starts again from the beginning, with the same result."""
     if not os.path.lexists(path):
         return None
     try:

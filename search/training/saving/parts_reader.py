@@ -1,8 +1,8 @@
-"""Reads the parts of a sharded training without running code that their metadata names. Takes a
+"""Reads the parts of a sharded training, without running code that their metadata may name. Takes a
 second to import.
 
-PyTorch unpickles the metadata of a distributed checkpoint, and runs any code that they name;
-tensors it loads as weights only.
+PyTorch itself unpickles the metadata of a distributed checkpoint and runs any code that the
+metadata name; it loads tensors as weights only.
 """
 
 import os
@@ -32,7 +32,7 @@ NAMES = {
     "torch.distributed.checkpoint.filesystem": {"_StorageInfo"},
     PosixPath.__module__: {"PosixPath"},
 }
-"""Module -> the names in it that the metadata of tensors consist of."""
+"""Module -> the names in it that the metadata of tensors need."""
 
 
 class PartsReader(FileSystemReader):
@@ -57,7 +57,7 @@ class PartsReader(FileSystemReader):
 class _RegularFiles(FileSystem):
     @contextmanager
     def create_stream(self, path: str | os.PathLike[str], mode: str) -> Iterator[IOBase]:
-        """Opens a file for reading, but no pipe, whose reading would never end."""
+        """Opens a file for reading; refuses a pipe, since reading it might never end."""
         assert mode == "rb"
         with open_regular(Path(path)) as file:
             yield cast(IOBase, file)
@@ -74,7 +74,8 @@ class _Unpickler(pickle.Unpickler):
 
 
 def _member(kind: object, name: str) -> Enum:
-    """Returns the member of an enumeration: Python 3.11.0 to 3.11.3 pickle one as an attribute."""
+    """Returns the member of an enumeration by its name; Python 3.11.0 to 3.11.3 pickle members as
+    attributes."""
     if not isinstance(kind, EnumType):
         raise pickle.UnpicklingError(f"it names {kind!r}.{name}, which no tensor needs")
     member: Enum = kind[name]

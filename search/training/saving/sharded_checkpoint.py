@@ -1,8 +1,8 @@
 """The state of a sharded training on disk: PyTorch's distributed checkpoint, to which every rank
 writes its parts. Torch only.
 
-The checkpoint file has everything else, and names the folder of the parts. So replacing this file
-replaces the parts as well, and any number of processes may resume from both.
+The checkpoint file has everything but the parts, and names their folder. So replacing this file
+replaces the parts as well, and any number of processes may resume from file and parts.
 """
 
 import importlib
@@ -26,17 +26,17 @@ from fathom.search.training.saving import checkpoint
 from fathom.search.training.saving.state_copy import mapped
 
 FOLDER, PART = "folder of parts", "in parts"
-"""Key in a state of the name of the folder, and value in a state that stands for a tensor in parts.
-"""
+"""Key in a state for the name of the folder of parts; and placeholder in a state for each tensor
+that is kept in parts."""
 BOOT = Path("/proc/sys/kernel/random/boot_id")
-"""File with a random name of the last start of this machine."""
+"""File with a random id that the machine gets at each start."""
 State = dict[str, Any]
 
 
 class ShardedSaver(checkpoint.BackgroundSaver):
-    """Saves states of a sharded training; all ranks start and finish at the same step.
+    """Saves states of a sharded training; all ranks call `start` and `finish` at the same step.
 
-    Ranks on one machine copy their parts and train on while the copies are written; ranks on
+    Ranks on one machine copy their parts and go on training while the copies are written; ranks on
     several machines wait until their parts are written. The leader alone asks `is_writing`.
     """
 
@@ -48,7 +48,7 @@ class ShardedSaver(checkpoint.BackgroundSaver):
         self._beside = _group_beside(ranks)
 
     def start(self, state: State) -> None:
-        """Begins to save a state; where saving fails, the state before is still there.
+        """Begins to save a state; if saving fails, the previous state is still there.
 
         Raises:
             DiskFullError: when there was no room for it or for the state before.
@@ -70,7 +70,8 @@ class ShardedSaver(checkpoint.BackgroundSaver):
             self.finish()
 
     def _put(self, parts: dict[str, Tensor], rest: State, folder: Path) -> None:
-        """Writes the parts on all ranks; the leader then has the checkpoint file name them."""
+        """Writes the parts of all ranks; then the leader makes the checkpoint file name their
+        folder."""
         module: Any = importlib.import_module("fathom.search.training.saving.parts_writer")
         where = {"storage_writer": module.PartsWriter(folder), "process_group": self._beside}
         try:
@@ -86,7 +87,7 @@ class ShardedSaver(checkpoint.BackgroundSaver):
 
 
 def _copy_of_parts() -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
-    """Returns a function that copies parts into the memory of the machine."""
+    """Returns a function that copies parts into the machine's memory, not the GPU's."""
     staging: Any = importlib.import_module("torch.distributed.checkpoint.staging")
     stager = staging.DefaultStager(staging.StagingOptions(False, False, False, False))
     copy: Callable[[dict[str, Tensor]], dict[str, Tensor]] = stager.stage
@@ -94,8 +95,8 @@ def _copy_of_parts() -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
 
 
 def _thread_on_this_device() -> ThreadPoolExecutor:
-    """Returns a thread that uses this thread's GPU: PyTorch asks for a thread's GPU even to write a
-    copy."""
+    """Returns a pool of one thread that uses the GPU of this thread: PyTorch needs a thread's GPU
+    even to write a copy."""
     if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         return ThreadPoolExecutor(1)
     device = torch.cuda.current_device()
@@ -103,8 +104,8 @@ def _thread_on_this_device() -> ThreadPoolExecutor:
 
 
 def _group_beside(ranks: Ranks) -> Any:
-    """A gloo group of the same ranks, for threads that save while the ranks train. None on several
-    machines: gloo does not reach other machines if the name of a machine resolves to its loopback
+    """A gloo group of the same ranks, for threads that save while the ranks train. None if ranks
+    are on several machines: gloo can't reach another machine whose name resolves to its loopback
     address, as on Debian."""
     machines: list[Any] = [None] * ranks.size
     torch.distributed.all_gather_object(machines, (socket.gethostname(), _start_of_machine()))
@@ -112,8 +113,8 @@ def _group_beside(ranks: Ranks) -> Any:
 
 
 def _start_of_machine() -> str:
-    """The random id of this machine's last start, which tells machines of the same name apart;
-    empty where the system does not have it."""
+    """The random id of this machine's last start, by which machines of the same name differ; empty
+    if the system has none."""
     try:
         return BOOT.read_text()
     except OSError:
@@ -121,8 +122,8 @@ def _start_of_machine() -> str:
 
 
 def with_parts(state: State, path: Path, like: Callable[[], State]) -> State:
-    """A state that was read from a file, whose sharded tensors are read into the tensors of a
-    similar state; all ranks call this.
+    """Completes a state read from the checkpoint file: reads its sharded tensors into the tensors
+    of a similar state, which `like` makes; all ranks must call this.
 
     Raises:
         Exception: when parts are missing or damaged.
@@ -148,13 +149,13 @@ def with_parts(state: State, path: Path, like: Callable[[], State]) -> State:
 
 
 def _library() -> Any:
-    """PyTorch's distributed checkpoints, whose import takes a second."""
+    """Imports and returns PyTorch's distributed checkpoints; the import takes a second."""
     return importlib.import_module("torch.distributed.checkpoint")
 
 
 def _with_own_error(work: Callable[[], object]) -> None:
-    """Saves or loads parts, on all ranks; raises on every rank the error of the first rank that
-    failed."""
+    """Saves or loads parts, by `work`, on all ranks; on every rank raises the error of the first
+    rank that failed."""
     try:
         work()
     except _library().CheckpointException as error:  # which is no Exception

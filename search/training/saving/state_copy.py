@@ -11,8 +11,8 @@ from torch import Tensor
 class StateCopy:
     """Buffers that hold one copy of a state at a time, from which the state is written to disk.
 
-    Buffers of tensors on a GPU are pinned, so that the GPU fills them by itself while this process
-    goes on; PyTorch rounds the size of each up to a power of two.
+    Buffers for tensors on a GPU are pinned, so that the GPU fills them by itself while this process
+    goes on; PyTorch rounds the size of each buffer up to a power of two.
     """
 
     def __init__(self) -> None:
@@ -20,8 +20,8 @@ class StateCopy:
         self._copied: torch.cuda.Event | None = None
 
     def take(self, state: Any) -> Any:
-        """Begins to copy a state, which may change afterwards; returns the copy, which is whole
-        once `wait` returns and is overwritten by the next copy."""
+        """Begins to copy a state, which may change from then on; returns the copy. It is complete
+        once `wait` returns, and the next copy overwrites it."""
         used: dict[str, Tensor] = {}
 
         def copied(name: str, leaf: Any) -> Any:
@@ -39,7 +39,7 @@ class StateCopy:
         return copy
 
     def wait(self) -> None:
-        """Waits until the last copy is whole."""
+        """Waits until the last copy is complete."""
         if self._copied is not None:
             self._copied.synchronize()
 
@@ -52,7 +52,8 @@ class StateCopy:
 
 
 def mapped(state: Any, change: Callable[[str, Any], Any], name: str = "") -> Any:
-    """The same state with each leaf replaced by what `change` returns for its name and value."""
+    """A state with the same structure, in which each leaf is what `change` returns for its name and
+    value."""
     if isinstance(state, dict):
         return {key: mapped(part, change, f"{name}/{key}") for key, part in state.items()}
     if isinstance(state, list):

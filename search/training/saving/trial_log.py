@@ -1,7 +1,7 @@
 """The reports of a trial, and the checkpoint file that outlives its worker.
 
-The worker keeps the last checkpoint in a file named after the trial. Any process that starts the
-trial again, Ray after a crash or a new run after a kill, resumes from it.
+The worker keeps the last checkpoint in a file named after the trial. Whatever starts the trial
+again, Ray after a crash or a new run after a kill, resumes it from this file.
 """
 
 import threading
@@ -28,27 +28,27 @@ from fathom.search.training.saving.sharded_checkpoint import ShardedSaver, with_
 from fathom.search.training.state import Measurement
 
 REPORT_SECONDS = 5.0
-"""Least time between two reports of a trial between rungs: a report costs the driver milliseconds.
-"""
+"""Least seconds between two reports of a trial between rungs: each costs the search's process
+milliseconds."""
 CHECKPOINT_SECONDS = 300.0
-"""Time after which a trial is saved, at whatever step it is."""
+"""Seconds after which a trial is saved, whatever its step."""
 INTERRUPT_POLL_SECONDS = 0.5
-"""Time between two looks for an interrupt of the search."""
+"""Seconds between two checks whether the search is being interrupted."""
 LEAVING = threading.Event()
-"""Event that is set once the machine of this process is about to be taken away: the process's trial
+"""Set once the machine of this process is about to be taken away: the trial in the process then
 saves, as at an interrupt, and another worker resumes it."""
 AGREE_SECONDS = 2.0
-"""Seconds between two steps at which the ranks, waiting for each other, agree whether to save or
+"""Seconds between two steps at which ranks wait for each other to agree whether to save or
 report."""
 
 
 class TrialLog:
-    """The measurements of a trial: its reports, and the checkpoint that keeps them."""
+    """Keeps the measurements of a trial, for its reports and in its checkpoint."""
 
     def __init__(
         self, assignment: Assignment, device: torch.device, sharded: Ranks | None = None
     ) -> None:
-        """`sharded` are the ranks of a sharded training, which all save and restore."""
+        """`sharded` are the ranks of a sharded training; all of them save and restore."""
         config, budget, self._spec = assignment.config, assignment.budget, assignment.spec
         self._path, self._device = Path(assignment.checkpoint), device
         self._tokens_per_step = budget.tokens_per_step
@@ -62,7 +62,7 @@ class TrialLog:
         self.setup_seconds = 0.0
 
     def add(self, measurement: Measurement) -> None:
-        """Adds a point to the curve, measured now."""
+        """Adds a measurement to the curve, as a point with the present time."""
         point = CurvePoint(
             step=measurement.step,
             tokens=measurement.step * self._tokens_per_step,
@@ -107,7 +107,7 @@ class TrialLog:
         )
 
     def save(self, training: dict[str, Any]) -> None:
-        """Begins to save the state of the training and its curve in the trial's checkpoint file.
+        """Begins to save the state of the training, with the curve, in the trial's checkpoint file.
 
         Raises:
             DiskFullError: when there was no room for the state saved before.
@@ -122,22 +122,25 @@ class TrialLog:
         )
 
     def is_saving(self) -> bool:
-        """True while a state is written; raises `DiskFullError` when there is no room for it."""
+        """True while a state is being written; raises `DiskFullError` if there is no room for
+        it."""
         return self._saver.is_writing()
 
     def finish_saving(self) -> None:
-        """Waits until the last state is on disk; raises `DiskFullError` if there is no room."""
+        """Waits until the last state is on disk; raises `DiskFullError` if there is no room for
+        it."""
         self._saver.finish()
 
     def stop_saving(self) -> None:
-        """Waits until nothing is written any more, whether it has succeeded or not."""
+        """Waits until no state is being written, whether writing succeeded or not."""
         with suppress(Exception):  # it would take the place of the error that ends the trial
             self._saver.finish()
 
     def restore(self, like: Callable[[], dict[str, Any]]) -> dict[str, Any] | None:
-        """The saved state of the training, whose curve this log continues; None without one.
+        """The saved state of the training, after which this log goes on with the saved curve; None
+        if there is none.
 
-        `like` returns a state into whose tensors those saved in parts are read.
+        `like` returns a state of the same form; tensors saved in parts are read into its tensors.
         """
         checkpoint.forget_unfinished(self._path)
         state = checkpoint.load(self._path, self._device)
@@ -155,7 +158,8 @@ class TrialLog:
         self._layers = {}
 
     def _identity(self) -> dict[str, Any]:
-        """Fields that identify a training: a checkpoint of another one differs in them."""
+        """Fields that identify a training; the checkpoint of another training differs in at least
+        one."""
         spec = self._spec
         return {"name": spec.trial, "shape": str(spec.shape), "horizon": spec.horizon_tokens}
 
@@ -164,11 +168,11 @@ class DueActions(NamedTuple):
     """Actions that are due after a step of a training."""
 
     save: bool
-    """True if the clock says that the trial is to be saved."""
+    """True if it is time to save the trial."""
     ends: bool
-    """True at an interrupt of the search."""
+    """True if the training is to end, since the search is interrupted."""
     next_step: int
-    """The step after which to look again."""
+    """The step after which to check again."""
 
 
 class ReportSchedule:
@@ -181,13 +185,13 @@ class ReportSchedule:
         self.start()
 
     def start(self) -> None:
-        """Restarts the clocks that decide when to report and when to save."""
+        """Restarts the clocks for reporting and saving."""
         self._polled = self._saved = self._reported = time.monotonic()
         self._looked: tuple[int, float] | None = None
 
     def due(self, step: int | None) -> tuple[bool, bool]:
-        """Returns two flags: True if the trial must save its state and wait for an answer, and True
-        if a report is due.
+        """Returns two flags: whether the trial must save its state and wait for an answer, and
+        whether a report is due.
 
         A trial waits at rungs and at an interrupt; `step` is None at an interrupt between
         evaluations.
@@ -200,8 +204,8 @@ class ReportSchedule:
         return waits, report
 
     def look(self, step: int, *, saving: bool) -> DueActions:
-        """Actions that are due after a step, also between evaluations; `saving` is true while the
-        last state is still being written."""
+        """Returns the actions that are due after any step, with or without an evaluation; `saving`
+        is true while the last state is still being written."""
         now = time.monotonic()
         save = not saving and now - self._saved >= CHECKPOINT_SECONDS
         if save or saving:
@@ -209,7 +213,8 @@ class ReportSchedule:
         return DueActions(save, self.interrupted(), self._next_look(step, now))
 
     def _next_look(self, step: int, now: float) -> int:
-        """The next step or, with several ranks, a step some seconds later."""
+        """The step after which to check again: the next one or, with several ranks, one some
+        seconds later."""
         before, self._looked = self._looked, (step, now)
         if self._ranks == 1 or before is None:
             return step + 1
@@ -217,8 +222,9 @@ class ReportSchedule:
         return step + max(1, int(AGREE_SECONDS / max(pace, 1e-6)))
 
     def interrupted(self) -> bool:
-        """True while the search is being interrupted, or this machine is taken away. The file that
-        signals an interrupt is looked for rarely, since it may be on another machine."""
+        """True while the search is being interrupted, or while this machine is being taken away.
+        The file that signals an interrupt is checked only now and then, since it may be on another
+        machine."""
         now = time.monotonic()
         if now - self._polled < INTERRUPT_POLL_SECONDS:
             return False
@@ -227,11 +233,11 @@ class ReportSchedule:
 
 
 def name_of(device: torch.device) -> str:
-    """The name of a GPU's type, or of this machine's processor, under which speeds are kept."""
+    """The name of a GPU's type, or of this machine's processor, by which speeds are kept."""
     return torch.cuda.get_device_name(device) if device.type == "cuda" else processor()
 
 
 def reset_peak_memory(device: torch.device) -> None:
-    """Forgets the accelerator memory that earlier trials have used."""
+    """Resets the peak of accelerator memory, which earlier trials may have set."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)

@@ -1,4 +1,4 @@
-"""The folder of `fathom train`: the weights, and a note of the shape and study they are from."""
+"""The folder of `fathom train`: the weights, and a note of their shape and study."""
 
 import os
 from dataclasses import dataclass, replace
@@ -22,18 +22,17 @@ CHECKPOINT = "checkpoint.pt"
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """The shape and the study that a folder trains."""
+    """The shape and the study that are trained in a folder."""
 
     budget: int
     shape: Shape
     config: StudyConfig
     data: str = ""
-    """Digest of the data; empty where a rule draws them."""
+    """Digest of the data; empty if the objective generates its data."""
 
 
 def claim(out: Path, note: Note) -> None:
-    """Writes the note of a training into its folder, where a checkpoint of another training would
-    not fit.
+    """Writes the note of a training into its folder, which can hold no other training's checkpoint.
 
     Raises:
         ConfigError: when the folder holds another training.
