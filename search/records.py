@@ -174,8 +174,7 @@ class TrialRecord:
 
     @property
     def size(self) -> int:
-        """Size by the study's `count`: as the training command counted it, otherwise in closed
-        form."""
+        """Size by the study's `count`: the training command's own number if it gave one."""
         return self.parameters or self.spec.shape.size(self.spec.count)
 
     @property

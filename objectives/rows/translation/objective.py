@@ -28,7 +28,7 @@ from fathom.objectives.token_ids import PAD
 from fathom.objectives.token_loss import answers, masked_loss, processes_of
 
 Decoder = Callable[[Tensor], Tensor]
-"""Sources (B, S) to targets (B, T), both padded."""
+"""Function from sources (B, S) to targets (B, T), both padded."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,10 +78,10 @@ class Translation:
     buckets: Buckets
     tokens: PairTokens
     references: tuple[str, ...]
-    """The targets of `test`, as they are."""
+    """The targets of `test` as text, unchanged."""
     vocab_size: int
     source_vocab_size: int
-    """Number of token ids of the sources, if they are not those of the targets; else 0."""
+    """Number of token ids that only sources have; 0 if sources and targets share their ids."""
     context: int
     eval_examples: int
     translated: int

@@ -160,7 +160,7 @@ class SpaceConfig(Group):
         return encoder_layers(self.split, depth) if self.split else 0
 
     def check_count(self, count: Count) -> None:
-        """Raises `ValueError` if budgets of this count leave sizes other than the depth open."""
+        """Raises `ValueError` if these limits do not suit budgets of this count."""
         if self.params and not count.frees_size:
             text = "goes with `count: train_flops` or `train_seconds` alone; drop it"
             raise RuleError("space.params", text)

@@ -15,8 +15,8 @@ LEAST_SHARE, MOST_SHARE = 0.45, 1.2
 """Least and most work of a budget, as shares of the planned work: 45 of 48 simulated budgets took
 0.5 to 1.2 of it, one with two minima 1.7."""
 STILL_OPEN = 0.3
-"""Most work left of a budget that has done its most and is still not settled, as a share of the
-work done."""
+"""Most work left, as a share of the work done, of a budget that has done all the work expected of
+it and is still not settled."""
 PACE_ERROR, FIRST_PACE_ERROR = 0.1, 0.5
 """Relative error of the pace after many evaluations, and what is added to it after a single one."""
 SLOWNESS = 0.2
@@ -27,12 +27,12 @@ FEWEST_EVALUATIONS = 8
 
 @dataclass(frozen=True, slots=True)
 class WorkLeft:
-    """The training that a budget still takes, in tokens, from a least to a most."""
+    """The training that a budget still takes, as a range of tokens."""
 
     least: float
     most: float
     together: float
-    """Number of its trials that can run at a time."""
+    """Number of the budget's trials that can run at a time."""
 
 
 def work_left(
@@ -46,10 +46,10 @@ def work_left(
 ) -> WorkLeft:
     """Returns the training that a budget still takes.
 
-    At least the running trials, the `waiting` confirming trials of the present batch, and as many
-    whole trainings as a curve needs; the plan gives a rough number of further ones. Once the budget
-    is `settled`, only the trials that run are left. While it is not `explored`, any number of its
-    trials run at a time; afterwards those of a batch do, `together` or more.
+    It is at least the running trials, the `waiting` confirming trials of the present batch, and as
+    many whole trainings as a curve needs; the plan gives a rough number of further ones. Once the
+    budget is `settled`, only the trials that run are left. While it is not `explored`, any number
+    of its trials run at a time; afterwards only those of one batch do, `together` or more.
     """
     length = _length(plan, records)
     running = [record for record in records if record.outcome is None]
@@ -118,13 +118,14 @@ def work_since(records: Iterable[TrialRecord], since: float) -> TrialWork:
 
 
 def steady_clock() -> Callable[[], float]:
-    """Returns a clock of Unix time that nobody sets while it runs."""
+    """Returns a clock of Unix time that does not change when the system's clock is set."""
     offset = time.time() - time.monotonic()
     return lambda: offset + time.monotonic()
 
 
 class SearchPace:
-    """The pace of a run at each budget, which the run measures itself, and the time left at it.
+    """The pace of a run at each budget, which the run measures itself, and the time left at that
+    pace.
 
     The clock starts at the first evaluation of this run: before, workers load PyTorch. The pace is
     that of the later half of the time since: other programs come and go, and the last trials are of
@@ -218,8 +219,8 @@ class SearchPace:
 
 def _training_seconds(records: Iterable[TrialRecord], began: float, half: float) -> float | None:
     """Returns the seconds of a training token, counted as `TrialRecord.shared_tokens` are: the mean
-    over the depths that trained since the Unix time `half`, each as fast as its last trial; None
-    where none did since `began`."""
+    over the depths that trained since the Unix time `half`, each as fast as its last trial; None if
+    no depth trained since `began`."""
     rates: dict[int, tuple[float, float]] = {}
     for record in records:
         here = work_since([record], began)
