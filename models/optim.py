@@ -275,7 +275,8 @@ def _with_muon(
     weight_decay: float,
     eps: float,
 ) -> MuonAdamW:
-    """AdamW with Muon for the matrices, whose decay is divided by the rate that multiplies it."""
+    """AdamW with Muon for the matrices; their decay is divided by `lr_scale`, as Muon multiplies it
+    by the rate."""
     parts, members = {}, defaultdict(list)
     for weight, role in matrices.items():
         blocks = model.shape.groups

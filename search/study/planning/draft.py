@@ -240,7 +240,7 @@ def refuse_place(path: Path, corpus: str, *, force: bool) -> None:
     """Checks that no file is replaced without `--force` and that the corpus is not changed.
 
     Raises:
-        ConfigError: when the study file or another schema beside it is there, or no folder is.
+        ConfigError: if the study file or another schema is there already, or the folder is not.
     """
     if not path.parent.is_dir():
         raise ConfigError(f"{path.parent} must be a folder that exists; make it first")
