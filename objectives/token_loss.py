@@ -20,8 +20,8 @@ def over_rows(compute: Callable[[Model, Batch], Tensor], model: Model, batch: Ba
     number of entries for each row of the batch, in their order.
 
     Where several processes evaluate the model, each computes some rows; `compute` is sent to them,
-    so it is a function of a module, or a `partial` of one. Errors end the evaluation: the other
-    processes wait for this one.
+    so it must be a function of a module, or a `partial` of one. Errors end the evaluation: the
+    other processes wait for this one.
     """
     spread = getattr(model, "over_rows", None)
     found: Tensor = compute(model, batch) if spread is None else spread(compute, batch)

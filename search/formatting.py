@@ -79,12 +79,12 @@ def ranges(depths: Sequence[int]) -> str:
 
 
 def printable(text: str) -> str:
-    """The text in one line that can be printed: escapes for control characters and the like."""
+    """The text in one printable line, with escapes for control characters and the like."""
     return visible(" ".join(text.split()))
 
 
 def visible(text: str) -> str:
-    """The text with escapes for control characters and the like, but for its ends of lines."""
+    """The text with escapes for control characters and the like, except for line ends."""
     return "".join(
         char if char.isprintable() or char == "\n" else repr(char)[1:-1] for char in text
     )

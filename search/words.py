@@ -17,7 +17,7 @@ STUDY = {
     Advice.NAME_SETTINGS: "train more seeds at one setting",
     Advice.SAME_TOKENS: "train these to the end",
 }
-"""Advice -> what to change in a study."""
+"""What to change in a study, by advice."""
 TABLE = {
     Advice.MORE_DEPTHS: "add runs of other depths",
     Advice.TRAIN_TO_THE_END: "train these to the end",
@@ -27,7 +27,7 @@ TABLE = {
     Advice.NAME_SETTINGS: "export the columns of its settings, or the column of seeds, with it",
     Advice.SAME_TOKENS: "train them on the same tokens, or name those of more runs with --horizon",
 }
-"""Advice -> which runs to add to a table."""
+"""Which runs to add to a table, by advice."""
 
 
 def plateau_width(unit: Unit) -> str:

@@ -50,14 +50,14 @@ SYSTEM_FILES = ("/proc", "/sys")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Corpus:
-    """UTF-8 text in two parts without overlap."""
+    """UTF-8 text in a part to train on and a held-out part, which do not overlap."""
 
     train: bytes
     validation: bytes
 
     @property
     def digest(self) -> str:
-        """UTF-8 text in a part to train on and a held-out part, which do not overlap."""
+        """Digest of both parts."""
         return digest_of((self.train, self.validation))
 
 

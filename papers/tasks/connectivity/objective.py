@@ -1,9 +1,9 @@
 """Graph connectivity: are two vertices joined? After Sanford, Hsu, Telgarsky 2024, Section 3.
 
 A graph is two paths of D edges each, all vertices with random names, the edges in random order and
-direction. The question names an end of one path; then follow, in random order, the D other vertices
-of that path and D of the other path, all but one end. The answer at each of them says if it is
-joined to the end that the question names.
+direction. The question names an end of one path and then, in random order, the D other vertices of
+that path and D of the other path, all but one end. The answer at each of them says if it is joined
+to the end that the question names.
 
 With two tokens an edge, its two vertices, a model must learn which tokens belong together before
 any answer is possible, and small models do not. With one token, an id for each pair of vertices,
