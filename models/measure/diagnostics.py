@@ -134,7 +134,7 @@ def prefix_matching(weights_BHTT: Tensor, period: int) -> Tensor:
 def repeated_tokens(model: Transformer, seed: int) -> tuple[Tensor, int]:
     """Blocks of distinct random tokens, each repeated, (B, T), and the length of a block.
 
-    Token 0 is left out, which is padding in some vocabularies.
+    Token 0, which is padding in some vocabularies, is left out.
     """
     shape = model.shape
     period = min(BLOCK, shape.vocab_size - 1, shape.context // 2)

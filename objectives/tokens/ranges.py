@@ -110,8 +110,8 @@ def _differs(segment: Segment, likely: str) -> bool:
 
 
 def _range(split: TokenFiles) -> tuple[int, int, Segment]:
-    """The smallest and the largest id, and the file of the first id outside the vocabulary, or the
-    first file if there is none."""
+    """The smallest and the largest id, and the segment of the first id outside the vocabulary, or
+    the first segment if there is none."""
     return _cached(split, times_of(segment.path for segment in split.segments))
 
 

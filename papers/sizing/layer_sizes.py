@@ -1,4 +1,4 @@
-"""Sizes of layers that differ, and the parameters of a model that has them.
+"""Sizes of layers that differ from each other, and the parameters of a model that has them.
 
 Standard library only.
 """

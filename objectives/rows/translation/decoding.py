@@ -48,9 +48,9 @@ def beam_search(
     """The best target of each source that a beam finds, (B, T), padded after the end.
 
     A hypothesis of n tokens, its end included, is worth its log-probability divided by ((5 + n) /
-    6) ** penalty (Wu et al. 2016). An end counts where it is among the best `width` of all
-    candidates. A sentence is done when `width` hypotheses have ended; if none has ended at last,
-    its best unended hypothesis is taken.
+    6) ** penalty (Wu et al. 2016). An end counts if it is among the best `width` of all candidates.
+    A sentence is done when `width` hypotheses have ended; if none has ended at last, its best
+    unended hypothesis is taken.
     """
     B, W = len(sources_BS), width
     device = sources_BS.device
