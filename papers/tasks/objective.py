@@ -39,7 +39,7 @@ class Tally(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyntheticObjective(ABC):
-    """Base of objectives that draw sequences, whose difficulty is an integer.
+    """Base of objectives that draw sequences, each with a whole number as its difficulty.
 
     Sequences are drawn on the host, so that every device trains on the same ones, and then moved.
     """

@@ -63,7 +63,8 @@ class BeamConfig(Group):
     width: Few = Field(5, le=100)
     """Hypotheses of a sentence; 1 is greedy decoding."""
     length_penalty: Real = Field(1.0, ge=0.0, le=10.0)
-    """Power of a hypothesis's length that divides its log-probability."""
+    """Exponent of the penalty on length, by which the log-probability of a hypothesis is
+    divided."""
 
 
 class TranslationConfig(RowsConfig):
@@ -84,9 +85,9 @@ class TranslationConfig(RowsConfig):
     """The columns of source and target in a table, counted from 1."""
     held_out: Positive = 1000
     """Most training pairs that are held out for each of `dev` and `test` that is not given; at most
-    a tenth of the pairs."""
+    a tenth."""
     train_pairs: Number | None = None
-    """Number of the pairs to train on; a smaller number takes a part of what a larger one takes."""
+    """Most pairs to train on; a smaller number takes a part of what a larger one takes."""
     tokenizer: Annotated[str, BeforeValidator(_tokenizer)] | None = None
     """`bpe:N` for subwords, or `words` between blanks; by default `bpe:4000`, or `words` if data
     are `generated`."""

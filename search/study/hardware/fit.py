@@ -85,7 +85,7 @@ def may_shard(model: ModelConfig, train: TrainConfig) -> bool:
 
 def fits_machine(shape: Shape, train: TrainConfig, resources: ResourcesConfig) -> bool:
     """True if a step of one sequence is predicted to fit a trial's part of this machine's memory;
-    the training of a command is not predicted."""
+    also for a training command, whose memory is not predicted."""
     if train.command:
         return True
     ranks = resources.processes_per_trial

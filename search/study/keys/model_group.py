@@ -125,7 +125,7 @@ class ModelConfig(Group):
     `my_package.my_model:build`; it replaces all keys below except `roles` and `parametrization`."""
     roles: dict[str, Role] | None = None
     """Roles of weights in the parametrization, by patterns of the weights' names, for a model of
-    your own; weights without a role stay as built and have plain rates."""
+    your own; without this key its weights stay as built and have plain rates."""
     gated: bool = False
     """Gated feed-forward branches (SwiGLU)."""
     tied: bool = True

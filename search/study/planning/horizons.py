@@ -41,7 +41,8 @@ def parent_name(config: StudyConfig) -> str:
 
 
 def study_at(config: StudyConfig, label: object) -> StudyConfig:
-    """Returns the study of one of a study's horizons, named by its label, such as `20` or `10M`.
+    """Returns the study at the horizon `label`, such as `20` or `10M`; the study itself if it has
+    one horizon only.
 
     Raises:
         ValueError: if it has no such horizon.
