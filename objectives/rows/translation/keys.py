@@ -63,8 +63,7 @@ class BeamConfig(Group):
     width: Few = Field(5, le=100)
     """Hypotheses of a sentence; 1 is greedy decoding."""
     length_penalty: Real = Field(1.0, ge=0.0, le=10.0)
-    """Exponent of the penalty on length, by which the log-probability of a hypothesis is
-    divided."""
+    """Exponent of the length penalty that divides the log-probability of a hypothesis."""
 
 
 class TranslationConfig(RowsConfig):
