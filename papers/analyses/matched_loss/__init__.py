@@ -1,1 +1,1 @@
-"""How well two depths generalise at equal loss (Petty et al. 2024)."""
+"""What two depths generalise at equal loss (Petty et al. 2024)."""
