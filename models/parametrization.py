@@ -54,7 +54,7 @@ class Role(StrEnum):
     """Second factor of an embedding of low rank; its fan-in does not follow the width."""
     NORM = "norm"
     OUTER_NORM = "outer_norm"
-    """Norm behind the last block or behind the embedding."""
+    """Norm after the last block or after the embedding."""
     BIAS = "bias"
     SKIP = "skip"
     """Trained weight of a skip connection, Admin's omega."""

@@ -342,7 +342,7 @@ class Shape:
 
     @property
     def norm_biases(self) -> bool:
-        """True if norms have a bias beside their gain."""
+        """True if norms have a bias as well as a gain."""
         return self.biases and self.norm is Normalization.LAYER
 
     @property
@@ -355,8 +355,8 @@ class Shape:
         """Parameters by structure; the parts sum to `params_total`. Tied weights count once, and
         `attention` has all mixers of tokens, state spaces among them.
 
-        There is a norm for each branch, and for each stack one behind the last block or, where
-        norms stand behind the sums, behind the embedding. Attention to an encoder's output has as
+        There is a norm for each branch, and one more for each stack: after the last block or, if
+        norms follow the residual sums, after the embedding. Attention to an encoder's output has as
         many weights as self-attention, and an encoder has learned positions of its own.
         """
         attention, feed_forward = self._matrices_of_a_block

@@ -1,4 +1,5 @@
-"""The spend of a training: an amount of tokens, of operations, or of another coin."""
+"""The spend of a training: an amount of tokens, of operations, or of another unit, called a
+coin."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

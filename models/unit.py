@@ -24,12 +24,12 @@ class Unit:
         return f"loss ({self})" if self.zero is None else self.name
 
     def value(self, nats: float) -> float:
-        """A loss of so many nats in this unit."""
+        """A loss of `nats` nats in this unit."""
         own = nats / self.nats
         return own if self.zero is None else self.zero - own
 
     def difference(self, nats: float) -> float:
-        """A difference of so many nats in this unit; above 0 is worse."""
+        """A difference of `nats` nats in this unit; above 0 is worse."""
         return nats / self.nats
 
     def interval(self, nats: tuple[float, float]) -> tuple[float, float]:

@@ -32,7 +32,7 @@ MOST_PARAMETERS = 10**12
 MOST_FLOPS = 1e30
 """Largest number of operations of a training, a thousand times beyond any that was trained."""
 SECONDS = {"s": 1, "min": 60, "h": 3600}
-"""Unit of a duration -> its seconds."""
+"""Seconds of each unit of a duration."""
 DURATION_PATTERN = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(s|min|h)")
 COUNT_PATTERN = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:e\+?[0-9]{1,3})?)\s*([kmbt]?)", re.IGNORECASE)
 

@@ -44,7 +44,7 @@ DERIVED = (
     *("params_total", "params_non_embedding", "params_active", "train_flops_per_token"),
     *("tokens", "loss", "step_seconds", "tokens_per_second"),
 )
-"""Keys of a line of `records.jsonl` that follow from others, for whoever reads the file."""
+"""Keys of a line of `records.jsonl` that follow from others, written for readers of the file."""
 DAMAGE = (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
 """Errors that may be raised while reading a line that Fathom did not write."""
 

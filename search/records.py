@@ -168,7 +168,7 @@ class TrialRecord:
     """Names of the GPUs or processors that trained it, each once, joined by `SEVERAL`. Step times
     compare only among trials of the same ones."""
     layers: dict[str, tuple[float, ...]] = field(default_factory=dict)
-    """Layer metrics at the last diagnostics interval: name -> one number for each layer."""
+    """Layer metrics at the last diagnostics interval, by name: one number for each layer."""
     parameters: int | None = None
     """Parameters that a training command counted, by the study's `count`."""
 
@@ -229,12 +229,12 @@ class TrialRecord:
 
     @property
     def step_seconds(self) -> float | None:
-        """Mean time of a training step; None where it is not known."""
+        """Mean time of a training step; None if it is not known."""
         return self.train_seconds / self.curve[-1].step if self.train_seconds else None
 
     @property
     def tokens_per_second(self) -> float | None:
-        """Training throughput, evaluations excluded; None where it is not known."""
+        """Training throughput, evaluations excluded; None if it is not known."""
         return self.tokens / self.train_seconds if self.train_seconds else None
 
     @property

@@ -70,7 +70,7 @@ def remedy_keys(remedy: v.Remedy | None) -> dict[str, object]:
 
 
 def study_remedy(verdict: Verdict) -> str:
-    """Returns what to change in a study; empty where nothing has to."""
+    """Returns what to change in a study; empty if nothing has to be changed."""
     keys = " and ".join(f"`{key}: {value}`" for key, value in remedy_keys(verdict.remedy).items())
     match verdict.remedy:
         case v.MoreTokens(seeds, key):
@@ -92,7 +92,7 @@ def study_remedy(verdict: Verdict) -> str:
 
 
 def table_remedy(verdict: Verdict) -> str:
-    """Returns which runs to add to a table; empty where none are needed."""
+    """Returns which runs to add to a table; empty if none are needed."""
     match verdict.remedy:
         case v.Seeds(number):
             remedy = f"train {number} seeds of each of the best depths"
@@ -230,6 +230,6 @@ def probabilities_text(optimum: Optimum) -> str:
 
 
 def both_ends(interval: tuple[int, int]) -> str:
-    """Returns both ends of an interval, `3 to 5`, or `3` where they are the same."""
+    """Returns both ends of an interval, `3 to 5`, or `3` if they are the same."""
     low, high = interval
     return f"{low} to {high}" if low < high else str(low)

@@ -25,7 +25,7 @@ FEWEST = 4
 SEQUENCES = 4
 
 Measures = dict[str, Tensor]
-"""Metric -> its value in one layer: a scalar, or one number per head (H,)."""
+"""Metrics of one layer by name, each a scalar or one number per head (H,)."""
 
 
 @torch.no_grad()

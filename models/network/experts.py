@@ -21,7 +21,7 @@ from fathom.models.shape import Shape
 BIAS_STEP = 1e-3
 """Amount that a step adds to the bias of an expert with less than the mean load (DeepSeek-V3)."""
 ALIGNMENT = 16
-"""Bytes of which rows of matrices must be multiples in grouped products."""
+"""Number of bytes that must divide each row of matrices in grouped products."""
 
 
 class MixtureOfExperts(nn.Module):

@@ -32,7 +32,7 @@ def check_apart(
 
 
 def contained_error(found: Overlap, held_out_key: str, unit: str, remedy: str) -> ObjectiveError:
-    """The error of two splits of which one contains the other."""
+    """The error that one of two splits contains the other."""
     smaller, larger = found.names
     return ObjectiveError(
         f"{held_out_key} must not be trained on, got {smaller} {unit} of which {found.percent} "

@@ -25,7 +25,7 @@ BLOCK = 1 << 14
 MOST = 1 << 27
 """Most ids that are read of a split."""
 MARKS = 1024
-"""Fewest windows that are looked up, if the smaller split has so many."""
+"""Fewest windows that are looked up, if the smaller split has that many."""
 TABLE_BITS = 20
 ODD = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)
 """Odd multipliers, which mix the bits of fingerprints."""

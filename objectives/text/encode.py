@@ -119,7 +119,7 @@ def train_bpe(pieces: Iterator[str], vocab_size: int, special: Sequence[str] = (
 
 
 def pieces_of(text: bytes) -> Iterator[str]:
-    """Pieces of whole lines, each of at least `PIECE_BYTES` but the last."""
+    """Pieces of whole lines, each of at least `PIECE_BYTES` except the last."""
     begin = 0
     while begin < len(text):
         newline = text.find(b"\n", begin + PIECE_BYTES - 1)

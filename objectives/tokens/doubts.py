@@ -170,7 +170,7 @@ def fitting_types(file: Path, vocabulary: int) -> list[str]:
 
 
 def _columns(content: bytes, kind: str, width: int) -> NDArray[np.generic]:
-    """A sample as rows of so many numbers of a type."""
+    """A sample as rows of `width` numbers of the type `kind`."""
     size = np.dtype(kind).itemsize * width
     return np.frombuffer(content[: len(content) // size * size], kind).reshape(-1, width)
 

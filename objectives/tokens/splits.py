@@ -18,7 +18,7 @@ APART = (
     "name other files; without `validation`, files of `train` with a name such as val.bin are "
     "held out, or else the last part of `train`"
 )
-"""What to do where held-out tokens are trained on."""
+"""What to do if held-out tokens are trained on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,11 +52,11 @@ class Cap:
     price: float
 
     def of(self, device_seconds: float) -> float:
-        """Cost of so many seconds of a device."""
+        """Cost of `device_seconds` seconds of a device."""
         return device_seconds / 3600 * self.price
 
     def after(self, device_seconds: float) -> "Cap":
-        """The cap that is left after so many seconds of a device."""
+        """The cap that is left after `device_seconds` seconds of a device."""
         return Cap(max(0.0, self.cost - self.of(device_seconds)), self.price)
 
 

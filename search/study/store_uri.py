@@ -41,7 +41,7 @@ DRIVERS = {
 
 
 OPTUNA = "optuna:"
-"""Prefix that marks an address as Optuna's where it could be MLflow's too."""
+"""Prefix that marks an address as Optuna's if it could be MLflow's too."""
 
 
 FOLDERS = "MLFLOW_ALLOW_FILE_STORE"

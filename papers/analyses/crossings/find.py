@@ -119,7 +119,7 @@ class _Sized:
 
     budget: int
     row: dict[int, int]
-    """Depth -> its index in the arrays."""
+    """Index of each depth in the arrays."""
     points: DepthPoints
     drawn: Array
     """Losses drawn from their errors, (depths, draws), nats."""

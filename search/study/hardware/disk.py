@@ -8,7 +8,8 @@ optimizer."""
 BYTES = 4
 """Bytes of each of these numbers."""
 BESIDE = 100_000
-"""Bytes of a checkpoint beside its numbers: names, the curve so far, norms of late gradients."""
+"""Bytes of a checkpoint apart from its numbers: names, the curve so far, norms of late
+gradients."""
 RESERVE = 100_000_000
 """Bytes for records, report and MLflow's database."""
 

@@ -105,7 +105,8 @@ class GpuChoice:
     gpu: GpuType
     """Data sheet of the chosen type, or of the one that is assumed."""
     device: str
-    """Name by which its speeds are kept: that of the type, or the driver's for an unknown type."""
+    """Name by which speeds of the GPU are kept: the type's name, or the driver's for an unknown
+    type."""
     here: int
     """Number of GPUs of this type on this machine."""
     source: str = ""

@@ -12,10 +12,11 @@ from pathlib import Path
 from fathom.search.formatting import format_bytes
 
 BESIDE_TRIALS = 950_000_000
-"""Bytes of a search on this machine beside its trials. Measured with PyTorch for CPUs, Ray 2.60 and
-MLflow 3: 340 MB in the driver, 350 in Ray's processes, 190 in the process that writes to MLflow."""
+"""Bytes that a search on this machine takes apart from its trials. Measured with PyTorch for CPUs,
+Ray 2.60 and MLflow 3: 340 MB in the driver, 350 in Ray's processes, 190 in the process that writes
+to MLflow."""
 WORKER = 300_000_000
-"""Bytes of a worker beside its tensors, measured likewise."""
+"""Bytes of a worker apart from its tensors, measured likewise."""
 LEAST_MEMORY = BESIDE_TRIALS + WORKER
 """Fewest bytes of memory with which a search of small models runs."""
 STORE_SHARE = 0.3
@@ -77,7 +78,7 @@ def machine_memory() -> float:
 
 
 def trials_in_memory(processes: int) -> int:
-    """Number of trials, of so many processes each, that fit the memory here; at least one."""
+    """Number of trials, of `processes` processes each, that fit the memory here; at least one."""
     return max(1, int((machine_memory() - BESIDE_TRIALS) / WORKER / processes))
 
 
@@ -164,7 +165,7 @@ def _field(path: Path, name: str) -> int:
 
 
 def _text(path: Path) -> str:
-    """The text of a file; empty where it can't be read, for example because the system is not
+    """The text of a file; empty if it can't be read, for example because the system is not
     Linux."""
     try:
         return path.read_text(encoding="utf-8", errors="replace").strip()

@@ -296,7 +296,7 @@ class AutoSizingConfig(Group):
 
     @property
     def penalty(self) -> GroupPenalty | None:
-        """The penalty as a training takes it; None where there is none."""
+        """The penalty of a training; None without auto-sizing."""
         if not self.strength:
             return None
         return GroupPenalty(
@@ -456,7 +456,7 @@ class ResourcesConfig(Group):
         return self.gpus_per_trial
 
     def trials_at_once(self, cpus: float, gpus: float) -> int:
-        """Number of trials that fit a machine or cluster with so many CPUs and GPUs."""
+        """Number of trials that fit a machine or cluster with `cpus` CPUs and `gpus` GPUs."""
         if self.max_concurrent_trials != "auto":
             return self.max_concurrent_trials
         slots = cpus / (self.cpus_per_trial * self.processes_per_trial)

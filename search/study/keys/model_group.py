@@ -195,7 +195,7 @@ class ModelConfig(Group):
 
     @model_validator(mode="after")
     def _build_alone(self) -> Self:
-        """Refuses keys of the built-in model beside a function of the user's."""
+        """Refuses keys of the built-in model in addition to a function of the user's."""
         if self.build is None:
             if self.roles is not None:
                 raise RuleError("roles", "must go with `build`, got roles alone; drop them")

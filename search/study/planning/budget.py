@@ -87,7 +87,7 @@ class Budget:
         return round(steps) if self.spend.coin.timed else int(steps)
 
     def step_cost(self, shape: Shape) -> float:
-        """Cost of a step of a shape, in the coin of the spend."""
+        """Cost of a step of a shape, in the unit of the spend."""
         if (of_a_token := self.spend.coin.of_a_token) is not None:
             return of_a_token(shape) * self.tokens_per_step
         assert self.step_times is not None, "steps follow from step times"

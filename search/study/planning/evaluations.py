@@ -47,8 +47,8 @@ def interval_of(command: Sequence[str]) -> Interval | None:
 
 
 def falls_short(steps: float, interval: float) -> bool:
-    """True if neither the last multiple of an interval before a horizon of so many steps nor the
-    next one after it is near enough to it."""
+    """True if the multiples of `interval` just before and after a horizon of `steps` steps are both
+    too far from it."""
     last = math.floor(steps / interval) * interval
     return last < (1 - NEAR) * steps and last + interval > (1 + NEAR) * steps
 

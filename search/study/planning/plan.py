@@ -51,7 +51,7 @@ REPEATS = 3
 OF_ANY_SIZE = 16
 """Usual number of confirming trials where the size is free, in simulated searches."""
 TRIAL_SECONDS = 0.3
-"""Time of a trial beside training and evaluations: its model, its reports, its checkpoint."""
+"""Time of a trial apart from training and evaluations: its model, its reports, its checkpoint."""
 HIGHEST_USUAL_RATE = 0.1
 """Learning rate above which AdamW hardly ever trains."""
 FILES_OF_A_TRIAL = 2

@@ -147,7 +147,7 @@ def _best(
 def _shared(
     config: StudyConfig, sizes: Sequence[Size], gpu: str | None, trials: int, at_a_time: int | str
 ) -> PlannedSearch:
-    """The search with so many trials on each GPU, by its data sheet."""
+    """The search with `trials` trials on each GPU, by the GPU's data sheet."""
     changes: dict[str, object] = {GPUS: 1 / trials}
     if not isinstance(at_a_time, str):
         changes["resources.max_concurrent_trials"] = trials * at_a_time

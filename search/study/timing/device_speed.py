@@ -73,7 +73,7 @@ class Speed:
         return TimeSource.ESTIMATE if self.bandwidth is None else TimeSource.DATA_SHEET
 
     def flops_per_second(self, layer_flops: float) -> float:
-        """FLOPs per second of a training whose layers take so many FLOPs in a step."""
+        """FLOPs per second of a training whose layers take `layer_flops` FLOPs in a step."""
         estimate = self._estimate(layer_flops)
         if not self.measured:
             return estimate
@@ -82,7 +82,7 @@ class Speed:
         return estimate * math.exp(interpolated(math.log(layer_flops), sizes, ratios))
 
     def step_seconds(self, shape: Shape, tokens: int) -> float:
-        """Seconds of a training step of a shape on so many tokens."""
+        """Seconds of a training step of a shape on `tokens` tokens."""
         flops = shape.train_flops_per_token * tokens
         if self.bandwidth is None or self.measured:
             return flops / self.flops_per_second(flops / shape.depth)
@@ -134,7 +134,7 @@ def known_speeds(device: str) -> KnownSpeeds:
 
 
 def busy_with_others(own: float) -> bool:
-    """True if other processes keep this machine busy, beside `own` processes that train."""
+    """True if processes other than the `own` ones that train keep this machine busy."""
     try:
         load, _, _ = os.getloadavg()
     except OSError:

@@ -95,7 +95,7 @@ class TrialWork:
 
     @property
     def others(self) -> int:
-        """Number of starts and evaluations, which take a worker's time beside the steps."""
+        """Number of starts and evaluations, which take a worker's time in addition to the steps."""
         return self.starts + self.evaluations
 
 
@@ -151,7 +151,7 @@ class SearchPace:
             self._began = self._last = self._clock()
 
     def passed(self, busy_workers: float) -> None:
-        """Adds the time since the last call, in which so many workers were busy."""
+        """Adds the time since the last call, in which `busy_workers` workers were busy."""
         now = self._clock()
         if self._began is not None:
             self._busy += busy_workers * max(0.0, now - self._last)
@@ -238,7 +238,7 @@ def _training_seconds(records: Iterable[TrialRecord], began: float, half: float)
 def _wall_seconds(
     busy: Mapping[int, float], workers: float, at_a_time: Mapping[int, float]
 ) -> float:
-    """Returns the time in which so many workers do the training seconds `busy` of the budgets; a
+    """Returns the time in which `workers` workers do the training seconds `busy` of the budgets; a
     budget uses no more workers than it has trials at a time."""
     longest = max((seconds / at_a_time[budget] for budget, seconds in busy.items()), default=0.0)
     return max(sum(busy.values()) / workers, longest)

@@ -49,7 +49,7 @@ class TimeLeft:
         return f"{self.text}, {low if low == high else f'{low} to {high}'} {unit}-hours"
 
     def later(self, seconds: float) -> "TimeLeft":
-        """The range as it is so many seconds after it was written."""
+        """The range as it is `seconds` seconds after it was written."""
         return TimeLeft(
             max(0.0, self.low - seconds), max(0.0, self.high - seconds), self.low_busy,
             self.high_busy,
