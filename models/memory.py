@@ -154,8 +154,8 @@ def is_fused(shape: Shape, how: Execution) -> bool:
 
 
 def _norm(shape: Shape, how: Execution, *, fused: bool = False) -> int:
-    """Bytes of a token for a norm: its input, its statistics, and its output as the next product
-    reads it."""
+    """Bytes of a token for a norm: its input, its statistics, and its output in the type that the
+    next product reads."""
     rms = shape.norm is Normalization.RMS
     kept = WEIGHT * shape.d_model + STATISTIC * (1 if rms else 2)
     if rms and not (fused or how.gpu):

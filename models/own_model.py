@@ -49,7 +49,7 @@ class OwnModel(nn.Module):
         self.to(device)
 
     def forward(self, tokens_BT: Tensor) -> Tensor:
-        """Logits (B, T, V), also where the module returns an object that has them."""
+        """Logits (B, T, V), also if the module returns an object that holds them."""
         returned = self.inner(tokens_BT)
         logits_BTV = getattr(returned, "logits", returned)
         wanted = (*tokens_BT.shape, self.shape.vocab_size)

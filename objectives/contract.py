@@ -99,6 +99,6 @@ def content_digest_of(objective: Objective | None, stopped: Callable[[], bool]) 
 
 def files_of(objective: Objective, model: Model) -> Mapping[str, str]:
     """Text files by name that an objective makes with a trained model, such as translations: its
-    optional `files`; none if it has no such member."""
+    optional `files`; empty if it has no such member."""
     files: Callable[[Model], Mapping[str, str]] | None = getattr(objective, "files", None)
     return files(model) if files else {}

@@ -278,7 +278,7 @@ class ObjectiveConfig(Group, ABC):
 
     @property
     def place(self) -> str:
-        """Place of the data, as a key names it; the objective's name if none does."""
+        """Place of the data, as a key names it; the objective's name if no key does."""
         settings = self.settings()
         found = next((settings[key] for key in PLACES if settings.get(key)), self.name)
         return " and ".join(found) if isinstance(found, tuple) else str(found)

@@ -76,8 +76,8 @@ def _smoothing(model: Model) -> float:
 
 
 def _chunk(model: Model) -> int | None:
-    """Number of tokens whose logits may exist at once; None for a model that returns logits only,
-    so that all of them exist."""
+    """Number of tokens whose logits may exist at once; None if the model returns only logits, which
+    then all exist."""
     inner: Any = getattr(model, "module", model)
     computes = getattr(inner, "computes_loss", False)
     return logit_tokens(inner.shape.vocab_size) if computes else None

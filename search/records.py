@@ -131,7 +131,7 @@ class Report:
     """Evaluations that the driver may not have yet; known ones are ignored."""
     rung: tuple[int, float] | None = None
     """Rung at which the trial stands: its tokens, as `TrialRecord.shared` counts them, and the
-    trial's value there; None between rungs."""
+    trial's value at it; None between rungs."""
     outcome: Outcome | None = None
     reason: str = ""
     setup_seconds: float = 0.0
@@ -253,8 +253,8 @@ def by_budget(records: Iterable[TrialRecord]) -> dict[int, list[TrialRecord]]:
 
 
 def in_order_of_names(records: Iterable[TrialRecord]) -> list[TrialRecord]:
-    """Returns the trials in the order of their names: the order in which a search chose them, not
-    that in which they ended."""
+    """Returns the trials ordered by their names, which is the order in which a search chose them,
+    not the order in which they ended."""
     return sorted(records, key=lambda record: (len(record.spec.trial), record.spec.trial))
 
 

@@ -86,7 +86,7 @@ class RunFolder:
     answers = PathInside("state/answers.jsonl")
     """Interim answers of each budget, in the order in which they were found."""
     optuna = PathInside("state/optuna.log")
-    """Optuna's studies, one a budget: `optuna-dashboard` opens the file as it is."""
+    """Optuna's studies, one for each budget: `optuna-dashboard` opens the file as it is."""
     seconds = PathInside("state/seconds")
     """Seconds that all runs on the folder have taken together."""
     device_seconds = PathInside("state/device_seconds")

@@ -136,7 +136,7 @@ class Attention(nn.Module):
         kept: LayerCache,
     ) -> Tensor:  # fmt: skip
         """Outputs (N, D) of T new tokens a sequence, whose keys and values are added to `kept`;
-        `mask_TU` is as `mixed` takes it."""
+        `mask_TU` is the mask of `mixed`."""
         qkv_BTGK = self.heads(x_ND, T, kept)
         q_BTHK, k_BTSK, v_BTSK = rotated(qkv_BTGK, self.kv_heads, turns_2TJP2)
         k_BUSK, v_BUSK = kept.extended(k_BTSK, v_BTSK)

@@ -29,9 +29,9 @@ LossOfChunk = Callable[
 
 
 LossTerms = tuple[Tensor, Tensor, int, float]
-"""The arguments of a loss besides the model's output: the target of each token (N), negative where
-it has no weight; its weight in the sum (N); the number of tokens whose logits exist at once; and
-the share of each target that is spread over the whole vocabulary."""
+"""The arguments of a loss besides the model's output: the target of each token (N), negative if it
+has no weight; the weight of each token in the sum (N); the number of tokens whose logits exist at
+once; and the share of each target that is spread over the whole vocabulary."""
 
 
 def chunked_loss(

@@ -79,8 +79,8 @@ def linears(module: AnyAttention | FeedForward) -> list[nn.Linear]:
 
 
 def neurons(module: FeedForward, into_FD: Tensor) -> Tensor:
-    """View (F, 1 or 2, D) of the weight or bias into a feed-forward: each neuron's row, or those of
-    its gate and its value."""
+    """View (F, 1 or 2, D) of the weight or bias into a feed-forward: each neuron's row, or the rows
+    of its gate and its value."""
     gates = 2 if module.gated else 1
     return into_FD.view(gates, len(into_FD) // gates, -1).transpose(0, 1)
 

@@ -77,7 +77,7 @@ class SyntheticObjective(ABC):
     @property
     @abstractmethod
     def difficulties(self) -> Sequence[int]:
-        """Difficulties of the evaluation; each is the seed of its sequences as well."""
+        """Difficulties of the evaluation; each number is also the seed of its sequences."""
 
     @abstractmethod
     def draw(self, rows: int, difficulty: int | None, draws: Generator) -> tuple[Batch, Tensor]:

@@ -62,7 +62,7 @@ class Cap:
 
 @dataclass(frozen=True, slots=True)
 class ReadyRun:
-    """A run that has passed every check which needs no framework, with its plan."""
+    """A run that has passed every check that needs no framework, with its plan."""
 
     config: StudyConfig
     """The study at one horizon, without passwords."""
@@ -97,7 +97,7 @@ class ReadyRun:
 
 @dataclass(frozen=True, slots=True)
 class ReadyStudy:
-    """A study whose runs have passed every check which needs no framework."""
+    """A study whose runs have passed every check that needs no framework."""
 
     config: StudyConfig
     """The study without passwords."""

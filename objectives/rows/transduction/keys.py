@@ -76,7 +76,7 @@ class TransductionConfig(RowsConfig):
 
     def data_note(self) -> str:
         """A line on held-out rows that are trained on as well, on rows that are far shorter than
-        the context, and on text that is not read; empty if none are."""
+        the context, and on text that is not read; empty if there are none."""
         splits = self.read()
         lengths = [pair.context for pairs in splits.values() for pair in pairs]
         rows = {name: rows_of(pairs) for name, pairs in splits.items()}

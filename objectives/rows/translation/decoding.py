@@ -23,7 +23,7 @@ class Translator(Protocol):
         """An empty cache for `decode`; its `select` takes rows, some of them repeatedly."""
 
     def decode(self, inputs_BT: Tensor, memory: Any, cache: Any) -> Tensor:
-        """Logits (B, T, V) of the inputs, which follow those that the cache has seen."""
+        """Logits (B, T, V) of inputs that continue those in the cache."""
 
 
 @torch.no_grad()

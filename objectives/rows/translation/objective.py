@@ -56,7 +56,7 @@ class SentencePairs:
 
     @property
     def lengths(self) -> Rows:
-        """Tokens of the longer side of each pair, as a model reads it: (R,)."""
+        """Tokens that a model reads of the longer side of each pair, (R,)."""
         return np.maximum(self.sources.lengths, self.targets.lengths - 1)
 
     def batch(self, rows: Rows, width: int, *, count: int) -> Batch:

@@ -39,7 +39,7 @@ def parse(text: str) -> StudyConfig:
 
 
 def study_of(values: object) -> StudyConfig:
-    """The study that values, as YAML gives them, describe; raises `ConfigError` as `load` does."""
+    """The study described by values as YAML gives them; raises `ConfigError` as `load` does."""
     return _study_of(Source(values))
 
 

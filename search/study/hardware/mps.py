@@ -45,8 +45,8 @@ class GpuSharing:
 
     def __init__(self) -> None:
         self.pipes: Path | None = None
-        """Folder of the service, for the variable `PIPES` of processes that share a GPU; None where
-        they find it by themselves, or where it does not run."""
+        """Folder of the service, for the variable `PIPES` of processes that share a GPU; None if
+        they find it by themselves, or if the service does not run."""
         self._end: subprocess.Popen[bytes] | None = None
 
     def start(self) -> str:

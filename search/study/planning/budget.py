@@ -100,8 +100,8 @@ class Budget:
         return {"horizon_tokens": own.tokens, "shared_spend": spend, "shared_tokens": shared}
 
     def count_error(self, shape: Shape) -> float:
-        """Relative difference between a shape's size and the budget, with its sign; from the
-        nearest of the `sizes` where these are free."""
+        """Relative difference, with its sign, of a shape's size from the budget or, if sizes are
+        free, from the range `sizes`."""
         if self.sizes:
             size = shape.size(self.count)
             return size / min(max(size, self.sizes[0]), self.sizes[1]) - 1

@@ -140,7 +140,8 @@ class Draft:
         return _line("confirm", dict(self.confirm), comment) if self.confirm else ""
 
     def excess(self, hours: float) -> str:
-        """The reason why the draft is too large: its epochs or its hours; empty if it is not."""
+        """The reason why the draft is too large: its epochs or its hours; empty if it is not too
+        large."""
         if self.epochs > MOST_EPOCHS:
             return (
                 f"{self.summary} would be {self.epochs:.1f} epochs of the text, over the limit of "

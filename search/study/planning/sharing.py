@@ -127,7 +127,7 @@ def _best(
     at_a_time: int | str = "auto",
 ) -> Sharing | None:
     """The number of trials on each GPU with which a search is fastest; None if one trial each is
-    nearly as fast. `at_a_time` is the number of GPUs in use, where the study limits it."""
+    nearly as fast. `at_a_time` is the number of GPUs in use, if the study limits it."""
     if not compares_by_time(config):
         return None
     hours: dict[int, float] = {}

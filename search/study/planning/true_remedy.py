@@ -153,8 +153,8 @@ class _TriedPlan:
         return self._ladder(wanted) or nothing
 
     def _ladder(self, depths: Sequence[int]) -> TheseDepths | None:
-        """The remedy to train these depths beside those that finished; None if the plan of such a
-        study has no shape of one of them."""
+        """The remedy to train `depths` as well as those that finished; None if the plan of a study
+        with all of them has no shape of one."""
         every = sorted({*depths, *self._finished})
         change = self._change({"sampler": Sampler.LADDER.value, "space.depth": every})
         if change is None or change.after is None or not {*depths} <= {*change.after.depths}:

@@ -163,7 +163,7 @@ class SearchPace:
         """Returns the time left; None before this run has measured its pace.
 
         The new estimate is cut to the part that it shares with the range shown before, so that the
-        range narrows; if they share none, it is shown whole.
+        range narrows; if the two share nothing, the new one is shown whole.
         """
         if self._began is None:
             return None

@@ -121,7 +121,8 @@ class MeasuredSteps:
     device: str
     """Name by which speeds are kept: the device of a trial with its threads or its share."""
     at_once: int
-    """Number of workers that measured at the same time: as many as trials train at once."""
+    """Number of workers that measured at the same time, equal to that of trials that train at
+    once."""
     budgets: dict[int, tuple[TimedShape, ...]]
     """Timed shapes of each budget (of each size if sizes are free), by depth and ratio,
     ascending."""

@@ -59,7 +59,8 @@ class ShapeLimits:
     def shape(
         self, depth: int, d_model: int, d_ff: int, *, encoder_depth: int | None = None
     ) -> Shape:
-        """The shape of these sizes; its encoder follows the study's split unless it is given."""
+        """The shape of these sizes; its encoder follows the study's split unless `encoder_depth` is
+        given."""
         n_heads, head_dim = self._heads(d_model)
         stacks: dict[str, Any] = {}
         if self.limits.split:

@@ -129,8 +129,8 @@ class _Kind:
 
 
 def shapes_of(space: ShapeLimits, budget: Budget) -> tuple[Shape, ...]:
-    """All shapes of a budget, solved as its unit asks; if it leaves the size free, shapes on a
-    lattice of sizes."""
+    """All shapes of a budget, found as its unit requires; if the budget leaves the size free,
+    shapes on a lattice of sizes."""
     if budget.sizes:
         return _of_any_size(space, budget, budget.sizes)
     if budget.count is Count.HEADS:
