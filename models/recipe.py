@@ -45,7 +45,8 @@ class OwnRecipe:
             raise OwnModelError(f"{self.place} must be a function, got {error}") from None
 
     def takes(self, name: str) -> bool:
-        """True if the function takes an argument of this name, perhaps by `**`."""
+        """True if the function takes an argument of this name, by itself or among keyword
+        arguments."""
         variadic = inspect.Parameter.VAR_KEYWORD
         return self.names(name) or any(
             parameter.kind is variadic for parameter in self.parameters.values()

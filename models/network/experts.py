@@ -80,7 +80,7 @@ class MixtureOfExperts(nn.Module):
         """Adds the gradient of the balance loss to that of the scores, or moves the biases. The
         loss is the number of experts times a sum over them: the choices per token that fall on an
         expert, times its mean score. Either is done in the backward pass, as a layer may be
-        computed twice in the forward pass."""
+        computed twice."""
         N, E = scores_NE.shape
 
         def add_loss(grad_NE: Tensor) -> Tensor:

@@ -118,8 +118,8 @@ class Translation:
         return math.log(self.vocab_size)
 
     def to(self, device: torch.device) -> Self:
-        """The objective with every split on the device; sacrebleu must be installed there as
-        well."""
+        """The objective with every split on the device; raises `ObjectiveError` if sacrebleu is not
+        installed."""
         check_sacrebleu()
         return replace(
             self, train=self.train.to(device), dev=self.dev.to(device), test=self.test.to(device)
