@@ -85,8 +85,8 @@ class RequiredDepth:
     """Required depth of each difficulty, ascending."""
     gained: float | None
     """Gain of log2(difficulty), or of the difficulty, with each layer; None when no line can be
-    fitted: that takes three difficulties, of which only the hardest is used at the shallowest
-    depth, since fewer layers than were tried may be enough for the others."""
+    fitted, which takes three difficulties. Of those that the shallowest depth meets, only the
+    hardest counts, since fewer layers than were tried may be enough for the others."""
     gained_interval: tuple[float, float | None] | None
     """95 % interval of the gain; open above where depth may not matter."""
 
