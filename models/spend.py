@@ -11,7 +11,8 @@ from fathom.models.shape import Count, Shape
 
 
 class Coin(StrEnum):
-    """Units in which trainings spend the same, one row each; the value is the unit in text.
+    """Units in which all trainings spend the same amount, one row each; the value is the unit in
+    text.
 
     The columns: the unit; the key in a study file and in MLflow; the name in `records.jsonl` and in
     tables; the cost of a token for a shape; and the cost of a token per parameter of a usual shape,

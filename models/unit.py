@@ -11,7 +11,7 @@ class Unit:
 
     name: str = "nats"
     nats: float = 1.0
-    """Nats of a difference of one."""
+    """Nats that equal a difference of one in this unit."""
     zero: float | None = None
     """Value of a quantity to maximise at a loss of 0 nats; None if less is better."""
 

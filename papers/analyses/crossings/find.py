@@ -41,7 +41,7 @@ this probability."""
 
 
 class CrossingKind(StrEnum):
-    """The order of two depths over the sizes that both were trained at."""
+    """The order of two depths over the sizes at which both were trained."""
 
     CROSSED = "crossed"
     """The shallower depth is clearly ahead at small sizes, the deeper one at larger ones."""
@@ -56,7 +56,7 @@ class CrossingKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crossing:
-    """Two depths over the sizes that both were trained at."""
+    """Comparison of two depths over the sizes at which both were trained."""
 
     shallow: int
     deep: int
@@ -95,7 +95,8 @@ class CrossingLaw:
     """Judgement on the law in one sentence."""
     a: float | None = None
     b: float | None = None
-    """Slope of ln d_model, for each layer. Both are None with fewer than three crossings."""
+    """Slope of ln d_model per layer. It and its interval are None with fewer than three
+    crossings."""
     a_interval: tuple[float, float] | None = None
     b_interval: tuple[float, float] | None = None
     """95 % interval of `b`."""

@@ -31,7 +31,7 @@ that both reached."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """A mean over trials with its 95 % interval, which takes two trials at least."""
+    """A mean over trials with its 95 % interval, which takes at least two trials."""
 
     mean: float
     interval: tuple[float, float] | None
@@ -45,7 +45,7 @@ class LossLevel:
     shallow: Estimate
     deep: Estimate
     difference: Estimate
-    """Mean of the deeper depth less that of the shallower one."""
+    """Mean of the deeper depth minus that of the shallower one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

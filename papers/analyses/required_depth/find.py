@@ -88,7 +88,7 @@ class RequiredDepth:
     fitted, which takes three difficulties. Of those that the shallowest depth meets, only the
     hardest counts, since fewer layers than were tried may be enough for the others."""
     gained_interval: tuple[float, float | None] | None
-    """95 % interval of the gain; open above where depth may not matter."""
+    """95 % interval of the gain; without an upper end if depth may not matter."""
 
 
 FORM = tuple[RequiredDepth, ...]
