@@ -8,7 +8,7 @@ BY_LAYER = "by_layer/"
 
 
 class GroupNorm(StrEnum):
-    """Norms of a group of weights whose sum over groups is penalised."""
+    """Norms of a group of weights; the penalty is their sum over groups."""
 
     L21 = "l21"
     """Root of the sum of squares: every weight of a group shrinks by one factor."""

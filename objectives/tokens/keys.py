@@ -34,7 +34,7 @@ class TokensConfig(NextTokenConfig):
     eval_tokens: Number = 131_072
     """Held-out tokens in an evaluation."""
     validation_fraction: Real = Field(0.01, gt=0.0, le=0.5)
-    """Fraction of `train` that is held out, its last part, if nothing else is."""
+    """Fraction of `train`, its last part, that is held out if nothing else is."""
 
     def vocab_size(self) -> int:
         """Number of token ids; reads a sample of them, and the sizes and heads of their files."""

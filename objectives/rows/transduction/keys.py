@@ -17,7 +17,7 @@ class PretrainingConfig(Group):
     """Text that a model is trained on before the rows."""
 
     corpus: str = Field("stdlib", max_length=4096)
-    """Text to train on, as `corpus` of `language`."""
+    """Text to train on, given as the key `corpus` of `objective: language`."""
     words: Positive = 8192
     """Number of the text's most frequent words in the vocabulary; other words of the text carry no
     loss."""

@@ -126,8 +126,8 @@ class StudyConfig(Group):
         examples=["optuna.samplers.CmaEsSampler"],
     )
     sampler_options: dict[str, Any] = Field({}, exclude_if=not_, examples=[{"sigma0": 0.5}])
-    """Arguments of the constructor of a sampler that is named by its import path; `seed` is given
-    by Fathom if the constructor takes one."""
+    """Constructor arguments of a sampler that is named by its import path; Fathom gives `seed` if
+    the constructor takes one."""
     stopping: StoppingConfig = StoppingConfig()
     confirm: ConfirmConfig = ConfirmConfig()
     model: ModelConfig = ModelConfig()

@@ -105,7 +105,8 @@ class SpaceConfig(Group):
         exclude_if=not_,
     )
     """Layers of the encoder to layers of the decoder, such as 1-1 or 12-1, for objectives with
-    sources; `depth` then counts both. Each depth has the whole numbers of layers nearest to it."""
+    sources; `depth` then counts both. Each depth is split into the whole numbers of layers nearest
+    to this ratio."""
     feed_forward: bool = True
     """Feed-forward branches; without them every layer is attention alone, and `ff_ratio` is
     unused."""
@@ -207,8 +208,8 @@ SamplerClass = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$")]
 
 
 class StoppingConfig(Group):
-    """Early stopping of poor trials by asynchronous successive halving (ASHA), by forecasts that do
-    not favour any depth."""
+    """Early stopping of poor trials by asynchronous successive halving (ASHA), with forecasts that
+    do not favour any depth."""
 
     enabled: bool = True
     """Pause poor trials early."""
@@ -243,8 +244,8 @@ class ConfirmConfig(Group):
     """Largest number of trainings of a depth: the best ones are repeated until the noise between
     seeds is known."""
     together: Positive = 1
-    """Fewest new trainings of a budget that are decided together, from the same results, as long as
-    so many are worth it. A larger number keeps more workers busy, but the last trainings may tell
+    """Fewest new trainings of a budget that are decided together, from the same results, unless
+    fewer are worth it. A larger number keeps more workers busy, but the last trainings may tell
     little. The number of real workers does not change the decisions."""
     rates: tuple[Multiple, ...] = (0.5, 1.0, 2.0)
     """Multiples of the learning rate tried at the outermost depths in question, and between these
