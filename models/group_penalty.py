@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 BY_LAYER = "by_layer/"
-"""Prefix of metrics of one layer each."""
+"""Prefix of metrics that are of one layer each."""
 
 
 class GroupNorm(StrEnum):
-    """Norms of a group of weights whose sum over groups is penalised."""
+    """Norms of a group of weights; the penalty is their sum over groups."""
 
     L21 = "l21"
     """Root of the sum of squares: every weight of a group shrinks by one factor."""

@@ -7,7 +7,7 @@ is.
 from fathom.models.shape import Count, Shape
 
 FLOAT32 = 4
-"""Bytes of a number of a state."""
+"""Bytes of each number in the state of a state-space layer."""
 
 
 def weight_bytes(shape: Shape, number: int) -> int:

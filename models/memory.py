@@ -59,10 +59,10 @@ class StepMemory:
     optimizer: int
     gradients: int
     activations: int
-    """What is kept for the backward pass of one piece."""
+    """Tensors that are kept for the backward pass of one piece."""
     working: int
-    """What exists for a moment: logits and their gradients, the gradients inside a layer, or the
-    whole weights with which a sharded model is evaluated."""
+    """Tensors that exist for a moment: logits and their gradients, the gradients inside a layer, or
+    the whole weights with which a sharded model is evaluated."""
 
     @property
     def total(self) -> int:
@@ -73,7 +73,7 @@ class StepMemory:
 def step_memory(
     shape: Shape, *, sequences: int, pieces: int = 1, how: Execution = Execution()
 ) -> StepMemory:
-    """Memory of a training step, in bytes, that goes through the model in `pieces` of `sequences`.
+    """Memory, in bytes, of a step whose batch takes `pieces` passes of `sequences` sequences each.
 
     The peak is at the loss, where all activations exist, or at the end of the backward pass, where
     all gradients exist. With several pieces the gradients of earlier ones exist all along.
@@ -138,7 +138,7 @@ def saved_activations(shape: Shape, sequences: int, how: Execution) -> int:
 
 
 def saved_by_a_layer(shape: Shape, how: Execution) -> Mapping[str, int]:
-    """Part of a layer -> bytes that it keeps of a token for the backward pass."""
+    """Bytes per token that each part of a layer keeps for the backward pass, by the part's name."""
     rounded = shape.trained_skips and how.bfloat16
     return {
         "skips": shape.branches_per_block * WEIGHT * shape.d_model * rounded,
@@ -149,13 +149,13 @@ def saved_by_a_layer(shape: Shape, how: Execution) -> Mapping[str, int]:
 
 
 def is_fused(shape: Shape, how: Execution) -> bool:
-    """True if a block is one node of autograd: plain ones that train in float32 on a CPU."""
+    """True if each block is one node of autograd: a plain block that trains in float32 on a CPU."""
     return shape.has_plain_blocks and not (how.bfloat16 or how.gpu)
 
 
 def _norm(shape: Shape, how: Execution, *, fused: bool = False) -> int:
-    """Bytes of a token for a norm: its input, its statistics, and its output as the next product
-    reads it."""
+    """Bytes of a token for a norm: its input, its statistics, and its output in the type that the
+    next product reads."""
     rms = shape.norm is Normalization.RMS
     kept = WEIGHT * shape.d_model + STATISTIC * (1 if rms else 2)
     if rms and not (fused or how.gpu):
@@ -224,7 +224,7 @@ def _experts(shape: Shape, how: Execution) -> int:
 
 
 def _layer(shape: Shape, tokens: int, how: Execution) -> int:
-    """Bytes that a layer keeps, with the rotations in bfloat16, which each layer makes for
+    """Bytes that a layer keeps, including the rotations in bfloat16 that each layer makes for
     itself."""
     rotary = shape.positions is Positions.ROTARY and how.bfloat16 and not shape.state_space
     turns = 2 * shape.context * (shape.d_attention + shape.d_kv) * rotary
@@ -232,14 +232,14 @@ def _layer(shape: Shape, tokens: int, how: Execution) -> int:
 
 
 def _casts_of_blocks(shape: Shape, how: Execution) -> int:
-    """Matrices of the blocks in bfloat16, which autocast keeps until the backward pass; those in
-    groups are cast again each time they are applied."""
+    """Bytes of the blocks' matrices in bfloat16, which autocast keeps until the backward pass;
+    those in groups are cast again each time they are applied."""
     times = shape.depth // shape.blocks if shape.groups > 1 else 1
     return times * how.number * _matrices(shape) * how.bfloat16
 
 
 def _cast_of_head(shape: Shape, how: Execution) -> int:
-    """The head in bfloat16, which a loss in chunks makes for itself."""
+    """Bytes of the head in bfloat16, a copy that a loss in chunks makes for itself."""
     return _vocabulary(shape) * how.number // WEIGHT * how.bfloat16
 
 
@@ -307,8 +307,9 @@ def _vocabulary(shape: Shape) -> int:
 
 
 def _loss(shape: Shape, tokens: int, how: Execution) -> int:
-    """Bytes of the logits and their log-softmax in float32. If all tokens fit, also of the logits
-    in the product's type; else of one chunk, with the gradients of logits and head."""
+    """Bytes of the logits and their log-softmax in float32. If all tokens fit at once, the logits
+    in the product's type are added; if not, only one chunk counts, with the gradients of logits and
+    head."""
     logits = min(tokens, how.logit_tokens) * shape.vocab_size
     rounded = how.number * logits * how.bfloat16
     casts = _casts_of_blocks(shape, how) * how.recomputes  # which autocast keeps all the same

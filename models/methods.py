@@ -9,11 +9,11 @@ METHODS: Mapping[str, str] = {
     "profile": "papers.admin",
     "AutoSizing": "papers.sizing.auto_sizing",
 }
-"""Function or class -> its module below `fathom`."""
+"""Module, below `fathom`, of each function or class of a method."""
 
 
 class AroundSteps(Protocol):
-    """What a method does around the steps of an optimizer."""
+    """Interface of a method that acts around the steps of an optimizer."""
 
     def around(self, update: Callable[[], None], *, step: int, learning_rate: float) -> None:
         """Calls `update`, a step of the optimizer; `step` counts from 0."""

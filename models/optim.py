@@ -18,9 +18,9 @@ from fathom.models.shape import Shape
 class ClippedAdamW(torch.optim.AdamW):
     """Fused AdamW that clips gradients while it reads them and lists its tensors only once.
 
-    PyTorch's own lists them again at each step and clips in a pass of its own: 1 to 2 % of a step
-    of a small model on a CPU. It also imports the compiler at the first call of any of its methods,
-    to exempt that method from compiling: two seconds of every worker's start.
+    PyTorch's AdamW lists them again at each step and clips in a separate pass, which takes 1 to 2 %
+    of a step of a small model on a CPU. It also imports the compiler at the first call of any of
+    its methods, to exempt that method from compiling: two seconds of every worker's start.
     """
 
     add_param_group = torch.optim.AdamW.add_param_group.__wrapped__  # type: ignore[attr-defined]
@@ -34,8 +34,8 @@ class ClippedAdamW(torch.optim.AdamW):
         self.names_P: tuple[str, ...] = ()
         """Names of the weights, in the order of the norms."""
         self.rates: Sequence[Tensor] = ()
-        """Learning rates of the groups, scalars that each step reads; if there are none, they are
-        the numbers of the groups."""
+        """Learning rates of the groups, as scalars that each step reads; if empty, steps use the
+        numbers in the groups."""
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Loads a state and drops the cached lists of its tensors."""
@@ -163,7 +163,8 @@ class MuonAdamW:
     """PyTorch's Muon for the matrices of the blocks, and AdamW for all other weights.
 
     Matrices that one weight holds, such as those of queries, keys and values, are orthogonalised
-    one by one. `parts` has views of them for each weight; `groups` are Muon's groups of the views.
+    one by one. `parts` has views of the matrices for each weight; `groups` are Muon's groups of
+    these views.
     """
 
     def __init__(
@@ -232,7 +233,8 @@ def build_optimizer(
     name: OptimizerName = OptimizerName.ADAMW,
     sharded: bool = False,
 ) -> Optimizer:
-    """The optimizer of a model, whose groups carry `lr_scale`: their multiple of the study's rate.
+    """The optimizer of a model; each of its groups has an `lr_scale`, its multiple of the study's
+    rate.
 
     Roles with the same settings share a group. `weight_decay` and `eps` are those of the base
     shape, `betas` the decays of AdamW's moments; `sharded` is for weights of FSDP. PyTorch
@@ -273,7 +275,8 @@ def _with_muon(
     weight_decay: float,
     eps: float,
 ) -> MuonAdamW:
-    """AdamW with Muon for the matrices, whose decay is divided by the rate that multiplies it."""
+    """AdamW with Muon for the matrices; their decay is divided by `lr_scale`, as Muon multiplies it
+    by the rate."""
     parts, members = {}, defaultdict(list)
     for weight, role in matrices.items():
         blocks = model.shape.groups
@@ -289,8 +292,8 @@ def _with_muon(
 
 
 def _rows(shape: Shape, role: Role, weight: Tensor) -> list[int]:
-    """Rows of each matrix that a weight is made of, in all groups together; a user's own weights
-    are one each."""
+    """Rows of each matrix that a weight is made of, in all groups together; a weight of a user's
+    own model is one matrix."""
     if shape.own_counts:
         return [len(weight)]
     if role is Role.ATTENTION_IN:

@@ -51,7 +51,8 @@ OPTION_KEYS: Mapping[str, str] = {
     "qk_norm": "attention.qk_norm",
     "activation": "feed_forward.activation",
 }
-"""Option of a shape -> its key in the group `model` of a study, where that is not its name."""
+"""Key of an option of a shape in the group `model` of a study, by the option's name, if they
+differ."""
 
 
 def option_key(name: str) -> str:
@@ -90,11 +91,11 @@ WITHOUT_ENCODER: Mapping[str, object] = {
     "bidirectional": False,
     "groups": 1,
 }
-"""Options of a shape, as they must be with an encoder."""
+"""Values that options of a shape must have with an encoder."""
 
 
 WITHOUT_EXPERTS: Mapping[str, object] = {"looped": False, "biases": False, "groups": 1}
-"""Options of a shape, as they must be with experts."""
+"""Values that options of a shape must have with experts."""
 
 
 WITHOUT_STATE_SPACE: Mapping[str, object] = {
@@ -104,7 +105,7 @@ WITHOUT_STATE_SPACE: Mapping[str, object] = {
     "residual": Residual.PRE,
     "groups": 1,
 }
-"""Options of a shape, as they must be with state-space layers."""
+"""Values that options of a shape must have with state-space layers."""
 
 
 WITHOUT_ATTENTION: Mapping[str, object] = {
@@ -112,7 +113,7 @@ WITHOUT_ATTENTION: Mapping[str, object] = {
     "qk_norm": False,
     "smeared_keys": False,
 }
-"""Options of a shape, as they must be if no layer has attention."""
+"""Values that options of a shape must have if no layer has attention."""
 
 
 def check_without(part: str, needed: Mapping[str, object], options: Mapping[str, object]) -> None:

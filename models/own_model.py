@@ -34,9 +34,9 @@ class OwnModel(nn.Module):
     """
 
     computes_loss = False
-    """False as a call returns the logits of all tokens."""
+    """False: a call returns the logits of all tokens."""
     recomputes = False
-    """False as layers are never computed again."""
+    """False: layers are never computed again."""
 
     def __init__(self, shape: Shape, recipe: OwnRecipe, *, seed: int, device: torch.device) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class OwnModel(nn.Module):
         self.to(device)
 
     def forward(self, tokens_BT: Tensor) -> Tensor:
-        """Logits (B, T, V), also where the module returns an object that has them."""
+        """Logits (B, T, V), also if the module returns an object that holds them."""
         returned = self.inner(tokens_BT)
         logits_BTV = getattr(returned, "logits", returned)
         wanted = (*tokens_BT.shape, self.shape.vocab_size)
@@ -129,7 +129,7 @@ def _check_module(module: Any, place: str) -> None:
 
 @contextmanager
 def _own_code(rule: str) -> Iterator[None]:
-    """Context for a user's code: whatever it raises but Ctrl-C becomes an error of one line."""
+    """Context for a user's code: any exception of it except Ctrl-C becomes an error of one line."""
     try:
         yield
     except (OwnModelError, KeyboardInterrupt):
@@ -143,7 +143,7 @@ def _own_code(rule: str) -> Iterator[None]:
 
 
 def trained(module: nn.Module) -> dict[str, Parameter]:
-    """Name -> trained weight of a module; a shared weight has one name."""
+    """Trained weights of a module by name; a shared weight has one name."""
     return {name: weight for name, weight in module.named_parameters() if weight.requires_grad}
 
 
@@ -153,7 +153,8 @@ def sizes(shape: Shape) -> str:
 
 
 def embeddings(recipe: OwnRecipe, shape: Shape) -> frozenset[str]:
-    """Names of the weights whose size follows the vocabulary or the context, without numbers."""
+    """Names, without numbers of layers, of the weights whose size follows the vocabulary or the
+    context."""
     larger = replace(shape, vocab_size=shape.vocab_size + 1, context=shape.context + 1)
     with torch.device("meta"):
         shapes, others = (
@@ -272,5 +273,5 @@ def _saved_bytes(module: nn.Module, shape: Shape) -> int:
 
 
 def _numberless(name: str) -> str:
-    """A weight's name that is the same in every layer."""
+    """A weight's name with 0 for each number, so that it is the same in every layer."""
     return re.sub(r"\d+", "0", name)

@@ -54,7 +54,7 @@ class Role(StrEnum):
     """Second factor of an embedding of low rank; its fan-in does not follow the width."""
     NORM = "norm"
     OUTER_NORM = "outer_norm"
-    """Norm behind the last block or behind the embedding."""
+    """Norm after the last block or after the embedding."""
     BIAS = "bias"
     SKIP = "skip"
     """Trained weight of a skip connection, Admin's omega."""
@@ -73,8 +73,8 @@ class Role(StrEnum):
     """First map of a state-space mixer."""
     STATE_OUT = "state_out"
     STATE = "state"
-    """Decays, step sizes, skips and the convolution of a state-space mixer, whose number of inputs
-    and outputs does not follow the width, as that of a gain does not."""
+    """Decays, step sizes, skips and the convolution of a state-space mixer; like a gain, they have
+    a number of inputs and outputs that does not follow the width."""
     UNEMBEDDING = "unembedding"
 
 
@@ -84,7 +84,7 @@ MATRICES = (
 )
 """Roles of the weights that Muon updates."""
 ATTENTION_INPUTS = (Role.ATTENTION_IN, Role.CROSS_QUERY, Role.CROSS_KEY_VALUE)
-"""Roles of the weights that queries, keys and values come from."""
+"""Roles of the weights that compute queries, keys and values."""
 RMS_OF_ADAMW = 0.2
 """Root mean square of AdamW's usual step at a rate of 1 (Liu et al. 2025, arXiv 2502.16982)."""
 
@@ -125,9 +125,10 @@ def forward_scales(
 ) -> ForwardScales:
     """The multipliers of the forward pass; for a shape with an encoder, the decoder's.
 
-    muP divides attention logits by head_dim, not by its root; the root of the base head dimension
-    makes both agree there. `read_by` is the number of decoder layers that read the stack, if the
-    shape is an encoder's. Branches of each stack are scaled by its own depth.
+    muP divides attention logits by head_dim, not by its root; a factor, the root of the base head
+    dimension, makes both agree on the base shape. `read_by` is the number of decoder layers that
+    read the stack, if the shape is an encoder's. Branches of each stack are scaled by its own
+    depth.
 
     Raises:
         ValueError: when the scheme has no rules for the shape's kind of residual.
@@ -157,17 +158,17 @@ def check_scheme(scheme: Scheme, residual: Residual) -> None:
 
 
 def deepnorm_skip(shape: Shape, read_by: int = 0) -> float:
-    """DeepNorm's alpha of a decoder, (2 L)^(1/4) for its 2 L branches, or for the 3 L branches of
-    one with an encoder; of an encoder that M decoder layers read, 0.81 (L^4 M)^(1/16) (Wang et al.
-    2022, table 1)."""
+    """DeepNorm's alpha (Wang et al. 2022, table 1): for a decoder, the number of its branches (2 L,
+    or 3 L with an encoder) to the power 1/4; for an encoder that M decoder layers read, 0.81 (L^4
+    M)^(1/16)."""
     if read_by:
         return float(0.81 * (shape.depth**4 * read_by) ** (1 / 16))
     return float(shape.branches**0.25)
 
 
 def deepnorm_gain(shape: Shape, read_by: int = 0) -> float:
-    """DeepNorm's beta, (8 L)^(-1/4), or (12 L)^(-1/4) with an encoder; of an encoder
-    0.87 (L^4 M)^(-1/16): initial gain of values, outputs and feed-forward matrices."""
+    """DeepNorm's beta, the initial gain of values, outputs and feed-forward matrices: (8 L)^(-1/4),
+    or (12 L)^(-1/4) with an encoder; for the encoder itself 0.87 (L^4 M)^(-1/16)."""
     if read_by:
         return float(0.87 * (shape.depth**4 * read_by) ** (-1 / 16))
     return float((4 * shape.branches) ** -0.25)
@@ -176,7 +177,7 @@ def deepnorm_gain(shape: Shape, read_by: int = 0) -> float:
 def first_skip(shape: Shape) -> float:
     """Initial value of Admin's omega: the closed form of microsoft/admin-torch; 1 if profiled.
 
-    Its number of branches is 2 L, or 3 L in a decoder with an encoder.
+    The closed form counts 2 L branches, or 3 L in a decoder with an encoder.
     """
     if shape.residual is not Residual.ADMIN_CLOSED:
         return 1.0
@@ -185,7 +186,7 @@ def first_skip(shape: Shape) -> float:
 
 
 def rules(parametrization: Parametrization, shape: Shape, *, read_by: int = 0) -> dict[Role, Rule]:
-    """Role -> rule for its weights in a model of `shape`; every role is present.
+    """The rule for the weights of each role in a model of `shape`; every role is present.
 
     `read_by` is the number of decoder layers that read the stack, if the shape is an encoder's.
     """
@@ -252,7 +253,8 @@ def _rules_of_scheme(parametrization: Parametrization, shape: Shape) -> dict[Rol
 
 
 def _glorot(shape: Shape, read_by: int) -> dict[Role, float]:
-    """Spread of hidden matrices by both fans (Glorot & Bengio 2010), with DeepNorm's gain.
+    """Initial spread of hidden matrices by fan-in and fan-out (Glorot & Bengio 2010), with
+    DeepNorm's gain.
 
     Queries, keys, values and gates count as matrices of their own. Values, which lie in one matrix
     with queries and keys, get their gain when they are drawn.

@@ -14,7 +14,7 @@ from fathom.models.parametrization import Parametrization, Role, Scheme, forward
 from fathom.models.shape import Shape
 
 SIZES = ("depth", "d_model", "d_ff", "n_heads", "head_dim", "vocab_size", "context")
-"""Arguments that a model function may take, as a shape has them."""
+"""Arguments that a model function may take, with the names that a shape gives them."""
 REQUIRED = ("depth", "d_model", "vocab_size")
 """Arguments without which a model can't have a given shape."""
 SCALES = "scales"
@@ -32,7 +32,7 @@ class OwnRecipe:
     place: str
     function: Callable[..., Any]
     roles: tuple[tuple[str, Role], ...] | None
-    """Patterns of weights' names with their roles; the first that matches counts. Without them,
+    """Patterns of weights' names with their roles; the first that matches counts. Without patterns,
     weights stay as the function draws them and have plain rates."""
     parametrization: Parametrization
 
@@ -45,7 +45,8 @@ class OwnRecipe:
             raise OwnModelError(f"{self.place} must be a function, got {error}") from None
 
     def takes(self, name: str) -> bool:
-        """True if the function takes an argument of this name."""
+        """True if the function takes an argument of this name, by itself or among keyword
+        arguments."""
         variadic = inspect.Parameter.VAR_KEYWORD
         return self.names(name) or any(
             parameter.kind is variadic for parameter in self.parameters.values()
@@ -106,4 +107,4 @@ class OwnRecipe:
 
 
 Recipe = Parametrization | OwnRecipe
-"""What builds models: the rules of the built-in one, or a user's function."""
+"""Type of what models are built by: the rules of the built-in model, or a user's function."""

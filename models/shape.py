@@ -54,8 +54,8 @@ class Count(StrEnum):
 
     @property
     def frees_size(self) -> bool:
-        """True if budgets are what a training spends, so that the size is searched with the
-        depth."""
+        """True if a budget is an amount that a training spends, so that the size is searched along
+        with the depth."""
         return self in (Count.TRAIN_FLOPS, Count.TRAIN_SECONDS)
 
     @property
@@ -74,7 +74,7 @@ class Count(StrEnum):
 
     @property
     def unit_in_full(self) -> str:
-        """Unit of a budget with the rule by which parameters are counted."""
+        """Unit of a budget, naming the rule by which parameters are counted."""
         if self is Count.MATRICES:
             return "parameters in matrices"
         return f"{self.label} parameters" if self.of_parameters else self.unit
@@ -92,7 +92,7 @@ class OwnCounts:
     total: int
     """Every trained parameter."""
     non_embedding: int
-    """All but those whose number follows the vocabulary or the context."""
+    """Parameters whose number does not follow the vocabulary or the context."""
     saved_bytes: int = field(compare=False)
     """Bytes that the forward pass of a sequence keeps for its backward pass, an estimate."""
 
@@ -126,8 +126,8 @@ class Shape:
     queries_per_key: int = 1
     """Heads that share one head of keys and values (grouped queries, Ainslie et al. 2023)."""
     groups: int = 1
-    """Blocks on the diagonal of every matrix of a layer, whose outputs are shuffled, so that
-    features of all mix (ShuffleNet, Zhang et al. 2018); 1 if matrices are whole."""
+    """Number of diagonal blocks in every matrix of a layer; outputs are shuffled, so that features
+    of all blocks mix (ShuffleNet, Zhang et al. 2018); 1 if matrices are whole."""
     qk_norm: bool = False
     """True if RMS norms with gains scale each head's queries and keys (Henry et al. 2020)."""
     gated: bool = False
@@ -139,9 +139,10 @@ class Shape:
     biases: bool = False
     """True if linear maps in the blocks and layer norms have biases; the unembedding has none."""
     embedding_rank: int | None = None
-    """The embedding is the product of two factors of this rank, and so is the unembedding."""
+    """Rank of the two factors whose product is the embedding, and likewise the unembedding."""
     smeared_keys: bool = False
-    """Each head mixes a key with the one before, in a trained proportion (Olsson et al. 2022)."""
+    """True if each head mixes every key with the one before, in a trained share (Olsson et al.
+    2022)."""
     looped: bool = False
     """True if one block is applied `depth` times."""
     bidirectional: bool = False
@@ -231,17 +232,17 @@ class Shape:
 
     @property
     def kv_heads(self) -> int:
-        """Number of key heads, which is that of value heads."""
+        """Number of key heads, equal to the number of value heads."""
         return self.n_heads // self.queries_per_key
 
     @property
     def d_kv(self) -> int:
-        """Width of all keys together, and of all values."""
+        """Width of all keys together, equal to that of all values."""
         return self.kv_heads * self.head_dim
 
     @property
     def heads_step(self) -> int:
-        """The number of which `n_heads` is a multiple: heads that share keys, in whole groups."""
+        """Number that must divide `n_heads`, so that heads share keys evenly in whole groups."""
         return self.queries_per_key * self.groups // math.gcd(self.groups, self.head_dim)
 
     def multiple(self, width: float) -> int:
@@ -287,7 +288,7 @@ class Shape:
 
     @property
     def active_feed_forwards(self) -> int:
-        """Feed-forward networks that a token uses, of those with weights of their own."""
+        """Feed-forward networks with weights of their own that a token uses."""
         more = self.experts.active - 1 if self.experts else 0
         return self.blocks + self.expert_layers * more
 
@@ -298,12 +299,12 @@ class Shape:
 
     @property
     def attentions(self) -> int:
-        """Attention branches with weights of their own, those to an encoder's output among them."""
+        """Attention branches with weights of their own, including those to an encoder's output."""
         return self.blocks - self.state_layers + self.cross_layers
 
     def of_layer(self, index: int) -> "Shape":
-        """The shape as the layer `index`, from 0, has it: without experts in layers between, and
-        without state spaces where the pattern has attention."""
+        """The shape as layer `index`, from 0, is built: without experts if the layer has none, and
+        without state spaces if its mixer is attention."""
         is_between = self.experts and (index + 1) % self.experts.every
         layer = replace(self, experts=None) if is_between else self
         attends = self.state_space and not self.state_space.at(index)
@@ -317,7 +318,8 @@ class Shape:
 
     @property
     def branches(self) -> int:
-        """Residual branches that a token goes through; with an encoder, a token of the decoder."""
+        """Residual branches that a token goes through: a token of the decoder if there is an
+        encoder."""
         return self.decoder_depth * self.branches_per_block + self.cross_layers
 
     @property
@@ -335,12 +337,12 @@ class Shape:
 
     @property
     def post_norm(self) -> bool:
-        """True if norms stand behind the sums, so that the stream itself is normed."""
+        """True if norms follow the residual sums, so that the stream itself is normed."""
         return self.residual not in (Residual.PRE, Residual.NONE)
 
     @property
     def norm_biases(self) -> bool:
-        """True if norms have a bias beside their gain."""
+        """True if norms have a bias as well as a gain."""
         return self.biases and self.norm is Normalization.LAYER
 
     @property
@@ -353,8 +355,8 @@ class Shape:
         """Parameters by structure; the parts sum to `params_total`. Tied weights count once, and
         `attention` has all mixers of tokens, state spaces among them.
 
-        There is a norm for each branch, and for each stack one behind the last block or, where
-        norms stand behind the sums, behind the embedding. Attention to an encoder's output has as
+        There is a norm for each branch, and one more for each stack: after the last block or, if
+        norms follow the residual sums, after the embedding. Attention to an encoder's output has as
         many weights as self-attention, and an encoder has learned positions of its own.
         """
         attention, feed_forward = self._matrices_of_a_block
@@ -386,7 +388,7 @@ class Shape:
 
     @property
     def _matrices_of_a_block(self) -> tuple[int, int]:
-        """Weights of the matrix products of attention and of feed-forward."""
+        """Numbers of weights in the matrix products of a block's attention and feed-forward."""
         matrices = 3 if self.gated else 2
         attention = 2 * self.d_model * (self.d_attention + self.d_kv)
         feed_forward = matrices * self.d_model * self.d_ff
@@ -394,7 +396,8 @@ class Shape:
 
     @property
     def _of_state_spaces(self) -> tuple[int, int]:
-        """Weights of the matrices of all state-space mixers, and of their vectors but for norms."""
+        """Numbers of weights in the matrices of all state-space mixers, and in their vectors except
+        norms."""
         if self.state_space is None:
             return 0, 0
         heads = self.d_attention, self.n_heads
@@ -421,7 +424,7 @@ class Shape:
 
     @property
     def _source_matrices(self) -> int:
-        """Weights of an embedding that is the encoder's own."""
+        """Weights of the encoder's own embedding; 0 if it has none."""
         if not self.source_vocab_size:
             return 0
         return replace(self, vocab_size=self.source_vocab_size)._vocabulary_matrices
@@ -461,8 +464,8 @@ class Shape:
         return sum(groups[name] for name in ("attention", "feed_forward", "norms", "skips"))
 
     def size(self, count: Count) -> int:
-        """Size of the shape in the quantity that a budget fixes; all parameters where it fixes no
-        size."""
+        """Size of the shape in the quantity that a budget fixes; all its parameters if the budget
+        leaves the size free."""
         match count:
             case Count.TOTAL | Count.TRAIN_FLOPS | Count.TRAIN_SECONDS:
                 return self.params_total
@@ -483,14 +486,14 @@ class Shape:
     def forward_flops_per_token(self) -> float:
         """Floating-point operations to predict one token, averaged over a full context.
 
-        Two for every weight of a matrix product, each time it is applied. The unembedding is such a
-        product, tied or not; looking up an embedding is none, but its second factor is one. Of
-        experts, those that a token is routed to count. Each layer adds two products with every
-        position that is seen: all of them or, with causal attention, (context + 1) / 2 on average;
-        a state-space layer adds its recurrence and its convolution.
-        A user's own model is estimated: the unembedding, and two for every other parameter. With an
-        encoder, each token of the target comes with one of the source, and both sides have the
-        context's length.
+        Two operations for every weight of a matrix product, each time it is applied. The
+        unembedding is such a product, tied or not; looking up an embedding is none, but applying
+        its second factor is one. Of the experts, only those that a token is routed to count. Each
+        layer adds two products with every position that is seen: all of them or, with causal
+        attention, (context + 1) / 2 on average; a state-space layer adds its recurrence and its
+        convolution. A user's own model is estimated: the unembedding, and two operations for every
+        other parameter. With an encoder, each token of the target comes with one of the source, and
+        both sides have the context's length.
         """
         if self.own_counts:
             embedding = self.own_counts.total - self.own_counts.non_embedding
@@ -516,6 +519,6 @@ class Shape:
 
 
 DEFAULTS = {each.name: each.default for each in fields(Shape) if each.default is not MISSING}
-"""Option of a shape -> its default."""
+"""Default of each option of a shape, by the option's name."""
 FUSED = {"activation", "tied", "positions", "norm", "embedding_rank", "looped", "source_vocab_size"}
 """Options that the block of `fused_block.py` has, or that are outside the blocks."""

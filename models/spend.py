@@ -1,4 +1,5 @@
-"""The spend of a training: an amount of tokens, of operations, or of another coin."""
+"""The spend of a training: an amount of tokens, of operations, or of another unit, called a
+coin."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,7 +11,8 @@ from fathom.models.shape import Count, Shape
 
 
 class Coin(StrEnum):
-    """Units in which trainings spend the same, one row each; the value is the unit in text.
+    """Units in which all trainings spend the same amount, one row each; the value is the unit in
+    text.
 
     The columns: the unit; the key in a study file and in MLflow; the name in `records.jsonl` and in
     tables; the cost of a token for a shape; and the cost of a token per parameter of a usual shape,
@@ -20,11 +22,13 @@ class Coin(StrEnum):
     key: str
     """Key of a study file that gives the amount; empty for coins that only tables have."""
     name_in_records: str
-    """Name of the amount in records and tables; empty where shapes train on equal tokens."""
+    """Name of the amount in records and tables; empty if shapes train on equal numbers of
+    tokens."""
     of_a_token: Callable[[Shape], float] | None
     """Cost of a training token of a shape; None where steps have to be timed on a device."""
     of_a_parameter: float
-    """Cost of a training token for each parameter; 0 where it does not follow from the size."""
+    """Cost of a training token per parameter of a usual shape; 0 if it does not follow from the
+    size."""
 
     def __new__(
         cls, unit: str, key: str = "", name_in_records: str = "",

@@ -11,9 +11,9 @@ class Unit:
 
     name: str = "nats"
     nats: float = 1.0
-    """Nats of a difference of one."""
+    """Nats that equal a difference of one in this unit."""
     zero: float | None = None
-    """Value at a loss of 0 nats of a quantity to maximise; None where less is better."""
+    """Value of a quantity to maximise at a loss of 0 nats; None if less is better."""
 
     def __str__(self) -> str:
         return self.name
@@ -24,12 +24,12 @@ class Unit:
         return f"loss ({self})" if self.zero is None else self.name
 
     def value(self, nats: float) -> float:
-        """A loss of so many nats in this unit."""
+        """A loss of `nats` nats in this unit."""
         own = nats / self.nats
         return own if self.zero is None else self.zero - own
 
     def difference(self, nats: float) -> float:
-        """A difference of so many nats in this unit; above 0 is worse."""
+        """A difference of `nats` nats in this unit; above 0 is worse."""
         return nats / self.nats
 
     def interval(self, nats: tuple[float, float]) -> tuple[float, float]:
@@ -38,14 +38,14 @@ class Unit:
         return self.difference(low), self.difference(high)
 
     def per_token(self, tokens: float) -> "Unit":
-        """The unit of a loss per token, where this one is per byte or character of `tokens`
-        tokens."""
+        """The unit of a loss per token, if this unit is per byte or character and each of these is
+        `tokens` tokens."""
         return replace(self, nats=self.nats / tokens)
 
 
 NATS = Unit()
 TOKENS_PER_BYTE = 0.25
-"""Tokens of a byte of text, by usual tokenizers."""
+"""Tokens per byte of text, with usual tokenizers."""
 UNITS = {
     "nats": NATS,
     "bits": Unit("bits", log(2)),
@@ -54,7 +54,7 @@ UNITS = {
     "nats_per_byte": Unit("nats per byte"),
     "nats_per_character": Unit("nats per character"),
 }
-"""Name of a unit, for `--loss-unit` -> the unit."""
+"""Units by their names for `--loss-unit`."""
 NAMES = {
     "bits_per_byte": "bpb bits_per_byte",
     "bits_per_character": "bpc bits_per_char bits_per_character bits_per_chr",
@@ -62,7 +62,7 @@ NAMES = {
     "nats_per_character": "npc nats_per_char nats_per_character",
     "bits": "bpt bits_per_token bits loss_bits",
 }
-"""Name of a unit -> the words for it in the names of columns."""
+"""Words that stand for each unit in the names of columns, by the unit's name."""
 IN_NAME = {
     unit: re.compile(rf"(^|_)({'|'.join(words.split())})($|_)") for unit, words in NAMES.items()
 }

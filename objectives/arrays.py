@@ -96,8 +96,8 @@ class Sequences:
 
 
 def batch_width(longest: int, context: int) -> int:
-    """Width of a batch whose longest row has `longest` tokens: one of `BATCH_WIDTHS` widths, as
-    each is compiled once."""
+    """Width of a batch whose longest row has `longest` tokens: one of only `BATCH_WIDTHS` widths,
+    as each is compiled once."""
     step = math.ceil(context / BATCH_WIDTHS)
     return min(context, step * math.ceil(longest / step))
 
@@ -109,8 +109,8 @@ def spread(count: int, most: int) -> Rows:
 
 
 def chunks(rows: Rows, lengths: Rows, tokens: int, processes: int = 1) -> Iterator[Rows]:
-    """Yields the indices `rows` (R,) in groups of similar length, each of at most `tokens` tokens
-    for each of the processes that share its rows, padding included.
+    """Yields the indices `rows` (R,) in groups of similar length, each of at most `tokens` tokens,
+    padding included, for each of the processes that share the group.
 
     `lengths` (R,) are their lengths; a row with more tokens is a group of its own.
     """

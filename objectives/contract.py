@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 Model = Callable[..., Tensor]
-"""Tokens (B, T), and sources (B, S) for a model with an encoder, to logits (B, T, V)."""
+"""Function from tokens (B, T), and sources (B, S) if it has an encoder, to logits (B, T, V)."""
 
 
 IGNORED = -100
-"""Target without loss: in a prompt, in padding."""
+"""Id of a target without loss, as in a prompt or in padding."""
 
 
 class Batch(NamedTuple):
@@ -28,8 +28,8 @@ class Batch(NamedTuple):
     inputs: Tensor
     targets: Tensor
     sources: Tensor | None = None
-    """What an encoder reads, (B, S) and int64, padded with token 0; S is at most the context. None
-    for a model without an encoder."""
+    """Tokens that an encoder reads, (B, S) and int64, padded with token 0; S is at most the
+    context. None for a model without an encoder."""
 
     @property
     def read(self) -> tuple[Tensor, ...]:
@@ -66,7 +66,8 @@ class Objective(Protocol):
 
     def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
         """Training batch of a step, a function of seed and step alone: `batch_size` sequences or,
-        where sequences are shorter than the context, a multiple of this number with no more tokens.
+        where sequences are shorter than the context, a multiple of this number that has no more
+        tokens.
 
         Resumed trials are therefore bit-identical, and shapes are compared on the same data in
         the same order.
@@ -84,7 +85,7 @@ class Objective(Protocol):
 
 def data_digest_of(objective: Objective) -> str:
     """A digest of all data of an objective: its optional member `data_digest`; empty if it has
-    none, as when a rule draws its data."""
+    none, for example because a rule draws its data."""
     return str(getattr(objective, "data_digest", ""))
 
 
@@ -98,6 +99,6 @@ def content_digest_of(objective: Objective | None, stopped: Callable[[], bool]) 
 
 def files_of(objective: Objective, model: Model) -> Mapping[str, str]:
     """Text files by name that an objective makes with a trained model, such as translations: its
-    optional `files`; none if it has no such member."""
+    optional `files`; empty if it has no such member."""
     files: Callable[[Model], Mapping[str, str]] | None = getattr(objective, "files", None)
     return files(model) if files else {}

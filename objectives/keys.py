@@ -32,7 +32,7 @@ MOST_PARAMETERS = 10**12
 MOST_FLOPS = 1e30
 """Largest number of operations of a training, a thousand times beyond any that was trained."""
 SECONDS = {"s": 1, "min": 60, "h": 3600}
-"""Unit of a duration -> its seconds."""
+"""Seconds of each unit of a duration."""
 DURATION_PATTERN = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(s|min|h)")
 COUNT_PATTERN = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:e\+?[0-9]{1,3})?)\s*([kmbt]?)", re.IGNORECASE)
 
@@ -176,7 +176,7 @@ class Group(BaseModel):
 
 
 def _docstrings(group: type) -> dict[str, str]:
-    """Key of a group -> the text below it in the source."""
+    """Docstring of each key of a group, read from the source."""
     whole, found = ast.parse(inspect.getsource(group)).body[0], {}
     for statement, below in pairwise(whole.body if isinstance(whole, ast.ClassDef) else ()):
         match statement, below:
@@ -237,8 +237,8 @@ class ObjectiveConfig(Group, ABC):
 
     @abstractmethod
     def for_probe(self, *, context: int, eval_tokens: int) -> Self:
-        """The keys for a short training: at most so many tokens in a sequence and an evaluation,
-        where the task allows it."""
+        """The keys for a short training: at most `context` tokens in a sequence and `eval_tokens`
+        in an evaluation, where the task allows it."""
 
     def train_tokens(self) -> int:
         """Training tokens of an epoch of fixed data; 0 if data are not fixed, or if the number is
@@ -278,14 +278,14 @@ class ObjectiveConfig(Group, ABC):
 
     @property
     def place(self) -> str:
-        """Place of the data, as a key names it; the objective's name if none does."""
+        """Place of the data, as a key names it; the objective's name if no key does."""
         settings = self.settings()
         found = next((settings[key] for key in PLACES if settings.get(key)), self.name)
         return " and ".join(found) if isinstance(found, tuple) else str(found)
 
     def files_on_nodes(self) -> dict[str, int]:
-        """Path -> least bytes of each data file that every training machine must see; empty for
-        most objectives, whose data are sent to them.
+        """Least size in bytes of each data file that every training machine must see, by the file's
+        path; empty for most objectives, whose data are sent to the machines.
 
         Raises:
             ObjectiveError: if the data are missing or do not suit.

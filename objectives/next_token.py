@@ -45,7 +45,7 @@ class TextInFiles:
     def read_ahead(self, key: Hashable, step: int, read: Callable[[int], Tensor]) -> Tensor:
         """The windows that `read` returns for a step; begins to read the windows of the next step.
 
-        The key identifies everything except the step on which `read` depends.
+        `key` identifies everything on which `read` depends, except the step.
         """
         if self._next is not None and self._next[:2] == (key, step):
             windows_BN = self._next[2]
@@ -61,7 +61,7 @@ class TextInFiles:
 
 
 Text = Ids | Tensor | TokenFiles | TextInFiles
-"""Token ids of a split: as prepared an array or files, once placed a tensor or `TextInFiles`."""
+"""Token ids of a split: an array or files as prepared, a tensor or `TextInFiles` once placed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

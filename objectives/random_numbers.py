@@ -45,7 +45,7 @@ def training_windows(
     """First tokens (batch_size,) of the windows of a training step, in a text of `tokens` tokens.
 
     Every epoch cuts the text into windows at other places and permutes them: each token is trained
-    on once an epoch, but for fewer than two windows at the ends of the text.
+    on once an epoch, except fewer than two windows at the ends of the text.
     """
     count = max(1, tokens // context - 1)
     spare = tokens - 1 - count * context
@@ -77,7 +77,8 @@ def _permuted(numbers: NDArray[np.uint64], count: int, seed: int, epoch: int) ->
     """The numbers below `count`, each replaced by another: a permutation without its list.
 
     A Feistel network permutes all numbers of an even number of bits. A number that it maps to
-    `count` or beyond goes through it again until it is below (Black, Rogaway 2002).
+    `count` or beyond goes through the network again until it is below `count` (Black, Rogaway
+    2002).
     """
     half = np.uint64(((count - 1).bit_length() + 1) // 2)
     sequence = np.random.SeedSequence((seed, epoch))

@@ -1,4 +1,4 @@
-"""All objectives by name: the keys of each, and the class that it is prepared from.
+"""All objectives by name: the keys of each, and the class that prepares it.
 
 Imports no torch, so that planning a study does not wait for it.
 """
@@ -18,16 +18,17 @@ class Registered:
     folder: str
     """Folder below `fathom`, as a module; `keys` and `objective` are modules in it."""
     name: str
-    """Name of its class in `objective`; with `Config` behind it, that of its keys in `keys`."""
+    """Name of the objective's class in `objective`; with `Config` appended, that of its keys in
+    `keys`."""
 
     @property
     def keys(self) -> type[ObjectiveConfig]:
-        """The class of its keys in a study file."""
+        """The class of the objective's keys in a study file."""
         keys: type[ObjectiveConfig] = self._named("keys", f"{self.name}Config")
         return keys
 
     def load(self) -> Any:
-        """The class that it is prepared from, whose module may import torch."""
+        """The class that prepares the objective; its module may import torch."""
         return self._named("objective", self.name)
 
     def _named(self, module: str, name: str) -> Any:

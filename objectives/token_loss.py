@@ -20,8 +20,8 @@ def over_rows(compute: Callable[[Model, Batch], Tensor], model: Model, batch: Ba
     number of entries for each row of the batch, in their order.
 
     Where several processes evaluate the model, each computes some rows; `compute` is sent to them,
-    so it is a function of a module, or a `partial` of one. Errors end the evaluation: the other
-    processes wait for this one.
+    so it must be a function of a module, or a `partial` of one. Errors end the evaluation: the
+    other processes wait for this one.
     """
     spread = getattr(model, "over_rows", None)
     found: Tensor = compute(model, batch) if spread is None else spread(compute, batch)
@@ -76,8 +76,8 @@ def _smoothing(model: Model) -> float:
 
 
 def _chunk(model: Model) -> int | None:
-    """Number of tokens whose logits may exist at once; None for a model that returns logits only,
-    so that all of them exist."""
+    """Number of tokens whose logits may exist at once; None if the model returns only logits, which
+    then all exist."""
     inner: Any = getattr(model, "module", model)
     computes = getattr(inner, "computes_loss", False)
     return logit_tokens(inner.shape.vocab_size) if computes else None

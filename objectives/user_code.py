@@ -1,7 +1,7 @@
 """A user's own code, named by its place: `my_package.my_module:name`.
 
-Finding it runs the user's module, as naming it asks for. The working folder is searched after what
-is installed; Ray's workers do the same where they see that folder.
+Finding the code runs the user's module, which the user asks for by naming it. The working folder is
+searched after what is installed; Ray's workers do the same where they see that folder.
 """
 
 import importlib
@@ -22,7 +22,7 @@ CHECKOUT = Path(__file__).resolve().parents[1]
 OURS = ("fathom", "models", "objectives", "search")
 """Names of Fathom's folders in a checkout."""
 MACHINERY = (str(Path(__file__).parent), str(Path(importlib.__file__).parent))
-"""Folders with the code that runs a user's."""
+"""Folders with the code that runs a user's code."""
 NOT_OF_USERS = (KeyboardInterrupt, GeneratorExit)
 """Exceptions that do not come from the user's code, but interrupt it from outside."""
 
@@ -34,7 +34,7 @@ class UserCodeError(ObjectiveError):
 @contextmanager
 def user_code(rule: str, remedy: str = "fix it there") -> Iterator[None]:
     """Context in which a user's code runs: whatever it raises becomes an error of one line, except
-    Ctrl-C and errors that are one already.
+    Ctrl-C and errors that are of one line already.
 
     Raises:
         UserCodeError: says `rule`, what was raised and where, and `remedy`.
@@ -50,8 +50,8 @@ def user_code(rule: str, remedy: str = "fix it there") -> Iterator[None]:
 
 
 def named(place: str, kind: str) -> tuple[ModuleType, Any]:
-    """The module of a place, and the object with the place's name in it; None where it lacks the
-    name.
+    """The module of a place, and the object with the place's name in it; None if the module lacks
+    the name.
 
     `kind` is what the code is to be, for the message.
 
@@ -104,8 +104,8 @@ def one_line(error: BaseException) -> str:
 def search_working_folder() -> str:
     """Makes modules of the working folder importable, and returns the folder.
 
-    It comes after what is installed, which its files would hide otherwise, but before a checkout of
-    Fathom, which has folders of common names.
+    The folder comes after installed packages, which its files would hide otherwise, but before a
+    checkout of Fathom, which has folders of common names.
     """
     folder, checkout = str(Path.cwd()), str(CHECKOUT)
     if folder not in sys.path:

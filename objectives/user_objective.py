@@ -1,6 +1,6 @@
 """A user's own objective, named by its place: `my_package.my_task:MyObjective`.
 
-Preparing it runs the user's code, as naming it asks for.
+Preparing it runs the user's code, which the user asks for by naming it.
 """
 
 import importlib
@@ -21,7 +21,7 @@ MEMBERS = (
 )
 """Members of `contract.Objective`."""
 TRIED_SEED = 2**31
-"""Seed of the batch that is tried out, with which no trial trains."""
+"""Seed of the batch that is tried out; no trial trains with it."""
 
 UserObjectiveName = Annotated[
     str,

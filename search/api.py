@@ -53,7 +53,8 @@ RAY_OWN = re.compile(
     r"(timesteps|episodes|time)_(total|this_iter)(_s)?|timestamp|date|hostname|node_ip|pid|done|"
     r"should_checkpoint|experiment_tag|checkpoint_dir_name|trial_id|\w+_since_restore|config/.*"
 )
-"""Results that Ray adds to those of a training function, beside its `training_iteration`."""
+"""Pattern of results that Ray adds to those of a training function, apart from its
+`training_iteration`."""
 
 
 class Study:
@@ -77,7 +78,7 @@ class Study:
 
     @cached_property
     def tables(self) -> dict[str, pd.DataFrame]:
-        """Kind of row -> data frame: `trials`, `curves`, `optima`, `depths`, `laws`, ..."""
+        """Data frames by kind of row: `trials`, `curves`, `optima`, `depths`, `laws`, ..."""
         frames = {
             name: pd.DataFrame(map(_with_lists, rows))
             for name, rows in tables(self.conclusion).items()
@@ -108,7 +109,7 @@ class Study:
 
     @cached_property
     def figures(self) -> dict[str, ShownFigure]:
-        """Name -> figure of the report, to show, change or save."""
+        """Figures of the report by name, to show, change or save."""
         return {chart.key: static(chart) for chart in make_charts(self.conclusion)}
 
     @property
@@ -184,7 +185,7 @@ class Study:
         weights: str | Path | None = None,
         nearest: bool = False,
     ) -> Path:
-        """Writes the best shape of a budget as `fathom export` does, and returns where.
+        """Writes the best shape of a budget as `fathom export` does, and returns its path.
 
         `format` is `yaml` for a file, or `hf`, `litgpt`, `nanogpt`, `torchtitan` for a folder.
         `weights` is a folder of `train`. With `nearest`, RMSNorm may stand for another norm.
@@ -274,8 +275,8 @@ def run_horizons(
 ) -> dict[str, Study]:
     """Searches a study of several horizons as `fathom run` does; a second call resumes it.
 
-    Returns the name of each horizon, such as `"20"` or `"10M"`, and its study. Call it as `run` is
-    called.
+    Returns the studies by the names of their horizons, such as `"20"` or `"10M"`. In a script, call
+    it as `run` is called.
 
     Raises:
         ValueError: before any trial starts, if the study can't be run or has one horizon only.
@@ -288,7 +289,8 @@ def run_horizons(
 
 
 def _run(config: StudyConfig, study: object, runs: Path, *, trust: bool) -> list[Study]:
-    """Searches each run of a study, which is of a file if it was given by a path."""
+    """Searches each run of a study; `study` is what the caller gave, for example the path of its
+    file."""
     if isinstance(study, str | Path):
         check_trusted_study(config, Path(study), trust=trust)
     check_sampler(config)

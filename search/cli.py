@@ -32,9 +32,9 @@ VERBS = {
 """Commands by group, in the order of `fathom --help`."""
 
 UsageError: Any = typer.BadParameter.__bases__[0]
-"""Base class of Typer's errors of a command line, whose home depends on its version."""
+"""Base class of Typer's errors about a command line; its module depends on Typer's version."""
 LONGEST_LINE = 800
-"""Characters of an error's line."""
+"""Most characters of the line of an error."""
 FREE_SOME = "; free some, then run the same command again, which continues from here"
 MAKE_WRITABLE = "; make it writable, or name another place"
 REMEDIES = {
@@ -43,9 +43,9 @@ REMEDIES = {
     errno.EACCES: MAKE_WRITABLE,
     errno.EROFS: MAKE_WRITABLE,
 }
-"""Ends of the lines on errors of the machine."""
+"""Remedies with which the lines on errors of the machine end, by the error's number."""
 INTERRUPTED = 130
-"""Exit status after Ctrl-C, also of Typer's own."""
+"""Exit status after Ctrl-C, the same as Typer's."""
 AGAIN_SECONDS = 0.05
 """Time after which a Ctrl-C that was lost is sent once more."""
 

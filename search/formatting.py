@@ -28,7 +28,7 @@ def budget_text(budget: float, count: Count) -> str:
 
 
 def exact_count(number: int) -> str:
-    """A number in short where that is exact, else in full: 1.5M, 1234567."""
+    """A number in short if that is exact, otherwise in full: 1.5M, 1234567."""
     size = next((size for _, size in SUFFIXES if number >= size), 1)
     return format_count(number) if number * 1000 % size == 0 else str(number)
 
@@ -40,7 +40,7 @@ def rounded_count(number: float) -> str:
 
 def spend_text(spend: Spend) -> str:
     """Spend of a training as text, rounded to three significant digits: 1.23M tokens, 1e+15 FLOPs;
-    empty where it is not known."""
+    empty if it is not known."""
     amount = spend.amount
     number = rounded_count(amount) if amount < 10**15 else f"{amount:.3g}"
     return f"{number} {spend.coin}" if spend.coin else ""
@@ -79,12 +79,12 @@ def ranges(depths: Sequence[int]) -> str:
 
 
 def printable(text: str) -> str:
-    """The text in one line that can be printed: escapes for control characters and the like."""
+    """The text in one printable line, with escapes for control characters and the like."""
     return visible(" ".join(text.split()))
 
 
 def visible(text: str) -> str:
-    """The text with escapes for control characters and the like, but for its ends of lines."""
+    """The text with escapes for control characters and the like, except for line ends."""
     return "".join(
         char if char.isprintable() or char == "\n" else repr(char)[1:-1] for char in text
     )

@@ -22,7 +22,8 @@ from fathom.search.record_json import DAMAGE, DamagedFileError, parse_line, prob
 T = TypeVar("T")
 
 FOLLOWS, CHECKSUM = "follows", "crc32"
-"""Keys at the end of a line: the checksum of the line before, and its own, of all before it."""
+"""Keys at the end of a line: the checksum of the line before, and the line's own checksum of all
+that stands before it."""
 SEAL = re.compile(rb', "follows": "([0-9a-f]{8})", "crc32": "([0-9a-f]{8})"\}\Z')
 SEAL_BYTES = len(b', "follows": "00000000", "crc32": "00000000"}')
 FIRST = b"00000000"
@@ -66,8 +67,8 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
 def read_as(
     path: Path, convert: Callable[[dict[str, Any]], T], *, sealed: bool = True
 ) -> Iterator[T]:
-    """Yields the converted value of each whole line of a JSONL file, which is `sealed` if it was
-    written so.
+    """Yields the converted value of each whole line of a JSONL file, whose lines have checksums if
+    it is `sealed`.
 
     Raises:
         DamagedFileError: at a line that was not written there, is no JSON object, or that `convert`
@@ -144,10 +145,10 @@ def _last_checksum(file: RawIOBase, size: int) -> bytes:
 
 
 def _checksum_after(line: bytes, before: bytes) -> bytes:
-    """The checksum of a line that is what was written, after the line with the checksum `before`.
+    """The checksum of an undamaged line that follows the line with the checksum `before`.
 
     Raises:
-        ValueError: when it is not.
+        ValueError: if the line is damaged or follows another.
     """
     seal = SEAL.search(line, max(0, len(line) - SEAL_BYTES))
     if seal is None:
@@ -160,7 +161,7 @@ def _checksum_after(line: bytes, before: bytes) -> bytes:
 
 
 def _is_torn(text: bytes) -> bool:
-    """True if bytes are nothing or the beginning of a line that `append_line` writes."""
+    """True if `text` is empty or the beginning of a line that `append_line` writes."""
     return not text or (
         text.startswith(b"{")
         and text.isascii()

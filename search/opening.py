@@ -1,4 +1,4 @@
-"""A run that is opened: what is read and worked out once, before a study is searched."""
+"""A run that is opened: its inputs are read and derived once, before a study is searched."""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -36,12 +36,12 @@ class OpenRun:
     plans: tuple[BudgetPlan, ...]
     """Plan of each budget, with its shapes, by ascending size."""
     step_times: MeasuredSteps | None
-    """Step times that are frozen in the folder; None before they are measured, and for studies of
-    tokens or operations."""
+    """Step times that are frozen in the folder; None before they are measured, and if trainings
+    spend tokens or FLOPs."""
     measured_now: bool = False
-    """True if this start measured them."""
+    """True if this start measured the step times."""
     tracked: TrackedStudy
-    """The study as MLflow's follower is told of it, with the address and its password."""
+    """The study as it is passed to MLflow's follower, with the store's address and password."""
     data: DataSet
     """Description of the data for MLflow."""
     fingerprint: Fingerprint

@@ -132,8 +132,8 @@ def _search_run(
 
 
 def _with_steps_measured(run: OpenRun, objective: Objective, steps: Steps) -> OpenRun:
-    """The run with step times if its trainings spend seconds and none are frozen yet; Ray has
-    started.
+    """The run, with step times measured if its trainings spend seconds and none are frozen yet; Ray
+    must have started.
 
     Raises:
         ValueError: if they can't be measured, or the seconds are too few for a shape.
@@ -146,7 +146,7 @@ def _with_steps_measured(run: OpenRun, objective: Objective, steps: Steps) -> Op
 
 
 def _write_down(run: OpenRun) -> None:
-    """Writes what a later run that continues this one compares itself with into the run folder."""
+    """Writes into the run folder what a later run that continues this one compares itself with."""
     run_folder.write_atomically(run.folder.config, run.tracked.config_text)
     write_fingerprint(run.folder, run.fingerprint)
     if run.step_times:
@@ -154,7 +154,7 @@ def _write_down(run: OpenRun) -> None:
 
 
 def _scheduler(run: OpenRun, tracker: Tracker) -> Scheduler:
-    """The scheduler of a run, which goes on where the run has ended before."""
+    """The scheduler of a run, which continues where an earlier run on the folder ended."""
     return Scheduler(
         run.config,
         run.spaces,
@@ -247,8 +247,9 @@ def _cut_short(scheduler: Scheduler) -> OSError:
 
 
 def _resources(scheduler: Scheduler, progress: Progress, sharing: GpuSharing) -> ResourcesConfig:
-    """Starts Ray if trials are left to train, and returns the resources of each, with the devices
-    that `gpus_per_trial: auto` takes; starts `sharing` where trials share a GPU of this machine."""
+    """Starts Ray if trials are left to train, and returns the resources of each trial, with the
+    devices that `gpus_per_trial: auto` takes; starts `sharing` where trials share a GPU of this
+    machine."""
     config, folder = scheduler.config, scheduler.folder
     if scheduler.done:
         return config.resources

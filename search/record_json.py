@@ -19,18 +19,19 @@ from fathom.search.records import CurvePoint, Outcome, Report, TrialRecord, Tria
 T = TypeVar("T")
 
 TRIAL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-"""Pattern of a trial name. A checkpoint has the same name, so none leads out of the folder."""
+"""Pattern of a trial name. Checkpoints are named by trials, so no name may lead out of the
+folder."""
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 LATEST = 2**33
 """Upper limit of times, in seconds: the year 2242. Calendars of other libraries end in 2262."""
 LARGEST_REAL = 3.5e38
-"""Upper limit of every other number: what float32 holds."""
+"""Upper limit of every other number: about the largest that float32 holds."""
 LARGEST = 10**18
 """Upper limit of every count of a study: parameters, tokens and seeds."""
 LEAST_SECONDS = 1e-9
 """Lower limit of the seconds of a training."""
 SPENT = {coin.name_in_records: coin for coin in OTHER_COINS}
-"""Key of a line -> the coin of `TrialSpec.shared_spend`; the line holds only its amount."""
+"""Coin of `TrialSpec.shared_spend`, by the key of a line that holds its amount."""
 OF_SPENDING = ("shared_spend", "shared_tokens")
 """Fields of a trial's description that are written only if they are known, after all others."""
 RARE = ("experts", "state_space", "groups")
@@ -43,9 +44,9 @@ DERIVED = (
     *("params_total", "params_non_embedding", "params_active", "train_flops_per_token"),
     *("tokens", "loss", "step_seconds", "tokens_per_second"),
 )
-"""Keys of a line of `records.jsonl` that follow from others, for whoever reads the file."""
+"""Keys of a line of `records.jsonl` that follow from others, written for readers of the file."""
 DAMAGE = (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
-"""Errors that reading a line that Fathom did not write may raise."""
+"""Errors that may be raised while reading a line that Fathom did not write."""
 
 
 class DamagedFileError(ValueError):
@@ -87,7 +88,7 @@ def parse_line(line: bytes) -> dict[str, Any]:
 def _check_numbers(values: Iterable[object], infinite: bool) -> None:
     """Refuses numbers that no record has, in values and in the lists and objects among them.
 
-    Infinity is one of them unless the line says it: 1e999 reads as infinity too.
+    Infinity is refused unless the line spells it out (`infinite`), as 1e999 reads as infinity too.
     """
     for value in values:
         if isinstance(value, float):
@@ -110,8 +111,8 @@ def _check_texts(value: object) -> None:
 
 
 def check_controls(value: object) -> None:
-    """Raises `ValueError` for text with characters that command a terminal; ends of lines and
-    tabulators are none."""
+    """Raises `ValueError` for text with characters that command a terminal; line ends and
+    tabulators are allowed."""
     for text in _texts(value):
         if CONTROL.search(text):
             raise ValueError(_unprintable(text))

@@ -13,8 +13,8 @@ from fathom.models.shape import Count, Shape
 from fathom.models.spend import Spend
 
 HOPELESS_NATS = 1.0
-"""A trial has diverged when its held-out loss exceeds that of a guess by this much. Not less: a
-slow starter was 0.13 above it at its first evaluation."""
+"""Excess of a trial's held-out loss over that of a guess from which the trial counts as diverged.
+No less, since a slow starter was 0.13 above the guess at its first evaluation."""
 
 SEVERAL = " + "
 """Text between the names of several devices of a trial."""
@@ -62,13 +62,13 @@ class TrialSpec:
     study: str
     stage: Stage
     budget: int
-    """Parameters asked for, counted under `count`."""
+    """Budget of the trial in the unit of `count`, for example parameters asked for."""
     count: Count
     horizon_tokens: int
     """Training tokens of the trial if it runs to the end."""
     shape: Shape
     seed: int
-    """Number of the replicate: with the same one, every shape sees the same data in order."""
+    """Number of the replicate: in one replicate, all shapes see the same data in the same order."""
     learning_rate: float
     """Peak rate at the base shape of the parametrization."""
     rate_scale: float
@@ -82,15 +82,15 @@ class TrialSpec:
     fingerprint: str = ""
     """Digest of the study's settings and data."""
     shared_spend: Spend | None = None
-    """What all trials of the budget may spend, from which `horizon_tokens` follow; None where these
-    are what they spend."""
+    """Amount that each trial of the budget may spend, from which `horizon_tokens` follows; None if
+    `horizon_tokens` itself is that amount."""
     shared_tokens: int | None = None
-    """Tokens that stand for a whole training of any shape of the budget, by which rungs are named;
-    None where these are `horizon_tokens`."""
+    """Tokens that stand for a whole training of any shape of the budget, used to name rungs; None
+    if they equal `horizon_tokens`."""
 
     @property
     def spend(self) -> Spend:
-        """Spend that all trials of the budget that run to the end share."""
+        """Spend of every trial of the budget that runs to the end."""
         return self.shared_spend or Spend(self.horizon_tokens)
 
     @property
@@ -130,14 +130,14 @@ class Report:
     points: tuple[CurvePoint, ...]
     """Evaluations that the driver may not have yet; known ones are ignored."""
     rung: tuple[int, float] | None = None
-    """Tokens and value of the rung at which the trial stands, the tokens as `TrialRecord.shared`
-    counts them; None between rungs."""
+    """Rung at which the trial stands: its tokens, as `TrialRecord.shared` counts them, and the
+    trial's value at it; None between rungs."""
     outcome: Outcome | None = None
     reason: str = ""
     setup_seconds: float = 0.0
     peak_memory_bytes: int | None = None
     device: str = ""
-    """Name of the GPU or processor that trains, as its driver has it."""
+    """Name of the GPU or processor that trains, as given by its driver."""
     saved: bool = False
     """True if the state at this report is on disk: the trial may end here and be resumed."""
     layers: dict[str, tuple[float, ...]] = field(default_factory=dict)
@@ -155,8 +155,8 @@ class TrialRecord:
     """Reason for the outcome as text; empty while the trial runs."""
     curve: tuple[CurvePoint, ...]
     rungs: dict[int, float]
-    """Tokens of each rung reached, as `shared` counts them -> the value by which the trial was
-    judged there."""
+    """Value by which the trial was judged at each rung it has reached, keyed by the rung's tokens
+    as `shared` counts them."""
     started: float
     """Unix time of the start."""
     ended: float | None
@@ -168,13 +168,13 @@ class TrialRecord:
     """Names of the GPUs or processors that trained it, each once, joined by `SEVERAL`. Step times
     compare only among trials of the same ones."""
     layers: dict[str, tuple[float, ...]] = field(default_factory=dict)
-    """Layer metrics at the last diagnostics interval: name -> one number for each layer."""
+    """Layer metrics at the last diagnostics interval, by name: one number for each layer."""
     parameters: int | None = None
     """Parameters that a training command counted, by the study's `count`."""
 
     @property
     def size(self) -> int:
-        """Size by the study's `count`, as the command counted it where it did."""
+        """Size by the study's `count`: the training command's own number if it gave one."""
         return self.parameters or self.spec.shape.size(self.spec.count)
 
     @property
@@ -205,7 +205,8 @@ class TrialRecord:
         """Tokens of an evaluation, on the scale on which trials of a budget are compared: equal
         after equal shares of each training.
 
-        A shape may have no step at just the share of a rung; the last one before it stands for it.
+        If no step of a shape is exactly at a rung's share, the last step before the rung stands for
+        it.
         """
         whole, shared = self.spec.horizon_tokens, self.spec.shared_tokens
         if shared is None:
@@ -228,12 +229,12 @@ class TrialRecord:
 
     @property
     def step_seconds(self) -> float | None:
-        """Mean time of a training step; None where it is not known."""
+        """Mean time of a training step; None if it is not known."""
         return self.train_seconds / self.curve[-1].step if self.train_seconds else None
 
     @property
     def tokens_per_second(self) -> float | None:
-        """Training throughput, evaluations excluded; None where it is not known."""
+        """Training throughput, evaluations excluded; None if it is not known."""
         return self.tokens / self.train_seconds if self.train_seconds else None
 
     @property
@@ -244,7 +245,7 @@ class TrialRecord:
 
 
 def by_budget(records: Iterable[TrialRecord]) -> dict[int, list[TrialRecord]]:
-    """Returns budget, ascending -> its trials, in their order."""
+    """Returns the trials of each budget, in the order given, keyed by budget, ascending."""
     groups: dict[int, list[TrialRecord]] = {}
     for record in records:
         groups.setdefault(record.spec.budget, []).append(record)
@@ -252,8 +253,8 @@ def by_budget(records: Iterable[TrialRecord]) -> dict[int, list[TrialRecord]]:
 
 
 def in_order_of_names(records: Iterable[TrialRecord]) -> list[TrialRecord]:
-    """Returns the trials in the order of their names: the order in which a search chose them, not
-    that in which they ended."""
+    """Returns the trials ordered by their names, which is the order in which a search chose them,
+    not the order in which they ended."""
     return sorted(records, key=lambda record: (len(record.spec.trial), record.spec.trial))
 
 
@@ -265,7 +266,7 @@ def without_known_points(record: TrialRecord, report: Report) -> Report:
 
 
 def with_report(record: TrialRecord, report: Report) -> TrialRecord:
-    """The record of a trial under way, with what the report adds to it."""
+    """The record of a running trial with the contents of a report added."""
     return dataclasses.replace(
         record,
         curve=record.curve + report.points,

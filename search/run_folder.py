@@ -23,7 +23,7 @@ from fathom.search.records import Outcome, TrialRecord
 MARKER = "seen-by-every-node"
 ENDING = "search-is-ending"
 UNFINISHED = ".tmp"
-"""Suffix of a file that is being written, or was when its writer was killed."""
+"""Suffix of a file that is being written, or that was left when its writer was killed."""
 PARTS = ".parts"
 """Suffix of a folder beside a checkpoint, with the parts that several processes have written."""
 
@@ -54,14 +54,15 @@ class RunFolder:
     """The run folder of one study, `runs/NAME`."""
 
     path: Path
-    """Where it is; `.` and `..` become the whole path, which names the folder of all runs."""
+    """Path of the folder; `.` and `..` become absolute, so that the folder of all runs is its
+    parent."""
     config = PathInside("config.yaml")
     """The study file with every default filled in."""
     fingerprint = PathInside("fingerprint.json")
     """Digests of the study's settings and data, as they were at the first start."""
     step_times = PathInside("step_times.json")
-    """Seconds of a training step by shape, as the first start measured them; of studies with
-    `train_seconds`."""
+    """Seconds of a training step of each shape, as the first start measured them; only in studies
+    with `train_seconds`."""
     records = PathInside("records.jsonl")
     """Records of every trial that has ended: the source of truth."""
     token_law = PathInside("token_law.json")
@@ -69,13 +70,13 @@ class RunFolder:
     best = PathInside("best.yaml")
     """The best shape of every budget."""
     latency = PathInside("latency.json")
-    """What the shapes of each depth take to answer."""
+    """Time that the shapes of each depth take to answer."""
     report = PathInside("report.html")
     """The report for people."""
     card = PathInside("card.md")
     """The answer on one page of Markdown."""
     card_picture = PathInside("card.png")
-    """The picture of that page."""
+    """The picture that `card.md` shows."""
     figures = PathInside("figures")
     """The report's figures for papers."""
     state = PathInside("state")
@@ -85,15 +86,15 @@ class RunFolder:
     answers = PathInside("state/answers.jsonl")
     """Interim answers of each budget, in the order in which they were found."""
     optuna = PathInside("state/optuna.log")
-    """Optuna's studies, one a budget: `optuna-dashboard` opens the file as it is."""
+    """Optuna's studies, one for each budget: `optuna-dashboard` opens the file as it is."""
     seconds = PathInside("state/seconds")
     """Seconds that all runs on the folder have taken together."""
     device_seconds = PathInside("state/device_seconds")
     """Seconds for which trials of all runs on the folder have held a GPU, or a core."""
     time_left = PathInside("state/time_left.json")
-    """The time left as the search told it last."""
+    """The time left, as the search last estimated it."""
     auto_gpus = PathInside("state/auto_gpus")
-    """The GPUs of each trial that `gpus_per_trial: auto` took when the search began: 0 or 1."""
+    """Number of GPUs per trial that `gpus_per_trial: auto` chose when the search began: 0 or 1."""
     ray = PathInside("state/ray")
     """Ray Tune's own files."""
     marker = PathInside(f"state/checkpoints/{MARKER}")
@@ -102,7 +103,7 @@ class RunFolder:
     """A file beside the checkpoints that tells running trials to save and end."""
 
     def __post_init__(self) -> None:
-        """Replaces a path whose parent is not the folder of all runs."""
+        """Makes the path absolute if its parent is not the folder of all runs."""
         if self.path.name in ("", ".."):
             object.__setattr__(self, "path", Path(os.path.abspath(self.path)))
 
@@ -126,10 +127,10 @@ class RunFolder:
         return self.records.exists() or self.journal.exists()
 
     def check_config(self) -> None:
-        """Checks that the study file of a search that has begun here is not lost.
+        """Checks that the study file is not lost if a search has begun here.
 
         Raises:
-            RunFolderError: when it is; the message says what writes it again.
+            RunFolderError: if it is lost; the message says which command writes it again.
         """
         if self.began and is_lost(self.config):
             again = shell_command("fathom", "run", "STUDY.yaml", "--runs", self.path.parent)
@@ -158,8 +159,8 @@ class RunFolder:
         return path.exists() or path.with_suffix("").is_dir()
 
     def forget_checkpoint(self, trial: str) -> None:
-        """Deletes a trial's last checkpoint, if it has one, and the files that its command
-        keeps."""
+        """Deletes a trial's last checkpoint and the files that its command keeps, if there are
+        any."""
         path = self.checkpoint(trial)
         path.unlink(missing_ok=True)
         forget_parts(path)
@@ -281,7 +282,8 @@ def _shared_by(runs: Path) -> Path:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Replaces a file at once: a reader, a crash and a power cut find the old text or the new."""
+    """Replaces a file at once: readers, also after a crash or power cut, find the old text or the
+    new."""
     temporary = path.with_name(path.name + UNFINISHED)
     try:
         temporary.unlink(missing_ok=True)  # not written through, should it be a link
@@ -306,7 +308,7 @@ def read_records(path: Path) -> list[TrialRecord]:
 def read_attempts(
     path: Path, check: Callable[[TrialRecord], TrialRecord] = lambda record: record
 ) -> list[TrialRecord]:
-    """Every end of a trial, in order; a trial that was stopped and resumed has several.
+    """Records of every end of a trial, in order; a trial that was stopped and resumed has several.
 
     Raises:
         DamagedFileError: at a line that can't be read, that `check` refuses, or that no search can

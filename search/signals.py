@@ -10,11 +10,13 @@ from types import FrameType
 Handler = Callable[[int, FrameType | None], None]
 
 LAST_WORDS_MS = 200
-"""Longest wait in milliseconds for the reader of a pipe to end, which the same hangup may end."""
+"""Longest wait in milliseconds for the reader of a pipe to end, since the hangup that ends this
+process may end the reader too."""
 
 
 def ending_signals() -> tuple[signal.Signals, ...]:
-    """The signals besides Ctrl-C that end a command; SIGHUP does not where `nohup` ignores it."""
+    """The signals besides Ctrl-C that end a command; SIGHUP is not among them if `nohup` ignores
+    it."""
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         return (signal.SIGTERM,)
     return signal.SIGTERM, signal.SIGHUP

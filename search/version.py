@@ -12,7 +12,7 @@ MLFLOW = ("mlflow", "mlflow-skinny")
 
 
 def installed_version(*distributions: str) -> str | None:
-    """The version of the first of these distributions that is installed; None where none is."""
+    """The version of the first of these distributions that is installed; None if none is."""
     for name in distributions:
         with suppress(PackageNotFoundError):
             return version(name)

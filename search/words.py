@@ -17,7 +17,7 @@ STUDY = {
     Advice.NAME_SETTINGS: "train more seeds at one setting",
     Advice.SAME_TOKENS: "train these to the end",
 }
-"""Advice -> what to change in a study."""
+"""What to change in a study, by advice."""
 TABLE = {
     Advice.MORE_DEPTHS: "add runs of other depths",
     Advice.TRAIN_TO_THE_END: "train these to the end",
@@ -27,7 +27,7 @@ TABLE = {
     Advice.NAME_SETTINGS: "export the columns of its settings, or the column of seeds, with it",
     Advice.SAME_TOKENS: "train them on the same tokens, or name those of more runs with --horizon",
 }
-"""Advice -> which runs to add to a table."""
+"""Which runs to add to a table, by advice."""
 
 
 def plateau_width(unit: Unit) -> str:
@@ -70,7 +70,7 @@ def remedy_keys(remedy: v.Remedy | None) -> dict[str, object]:
 
 
 def study_remedy(verdict: Verdict) -> str:
-    """Returns what to change in a study; empty where nothing has to."""
+    """Returns what to change in a study; empty if nothing has to be changed."""
     keys = " and ".join(f"`{key}: {value}`" for key, value in remedy_keys(verdict.remedy).items())
     match verdict.remedy:
         case v.MoreTokens(seeds, key):
@@ -92,7 +92,7 @@ def study_remedy(verdict: Verdict) -> str:
 
 
 def table_remedy(verdict: Verdict) -> str:
-    """Returns which runs to add to a table; empty where none are needed."""
+    """Returns which runs to add to a table; empty if none are needed."""
     match verdict.remedy:
         case v.Seeds(number):
             remedy = f"train {number} seeds of each of the best depths"
@@ -230,6 +230,6 @@ def probabilities_text(optimum: Optimum) -> str:
 
 
 def both_ends(interval: tuple[int, int]) -> str:
-    """Returns both ends of an interval, `3 to 5`, or `3` where they are the same."""
+    """Returns both ends of an interval, `3 to 5`, or `3` if they are the same."""
     low, high = interval
     return f"{low} to {high}" if low < high else str(low)

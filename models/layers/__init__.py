@@ -1,1 +1,1 @@
-"""Kinds of layers beside the dense one: their options and sizes. Standard library only."""
+"""Kinds of layers other than the dense one: their options and sizes. Standard library only."""

@@ -26,8 +26,9 @@ class Experts:
     every: int = 1
     """Every n-th layer has experts, beginning with the n-th; other layers have one network."""
     balance: float | Literal["bias"] = 0.01
-    """Coefficient of the loss that balances the load of experts (Fedus et al. 2022), or `bias`:
-    biases of the choice that follow the load, without a loss (Wang et al. 2024, DeepSeek-V3)."""
+    """Coefficient of the loss that balances the load of experts (Fedus et al. 2022), or `bias`: no
+    loss, but biases on the choice of experts that follow the load (Wang et al. 2024,
+    DeepSeek-V3)."""
 
     def __post_init__(self) -> None:
         least = {"number": 1, "top_k": 1, "shared": 0, "every": 1}

@@ -16,7 +16,7 @@ from fathom.models.options import (
 )
 
 CHUNK = 64
-"""Number of tokens of a chunk, which one triangle of decays mixes."""
+"""Number of tokens of a chunk; one triangle of decays mixes the tokens of a chunk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class StateSpace:
     state: int = 64
     """Numbers in the state of each feature of a head."""
     expand: int = 2
-    """Width of all heads together, divided by that of attention's."""
+    """Width of all state-space heads together, divided by the width of all attention heads."""
     conv: int = 4
     """Tokens that the convolution before the recurrence sees."""
 
@@ -81,32 +81,32 @@ class StateSpace:
         return d_model * (sum(self.rows(d_attention, n_heads)) + self.expand * d_attention)
 
     def convolved(self, d_attention: int) -> int:
-        """Features that the convolution mixes over tokens: inputs, and the vectors that write and
-        read."""
+        """Features that the convolution mixes over tokens: inputs, and the vectors that write to
+        the state and read it."""
         return self.expand * d_attention + 2 * self.state
 
     def vectors(self, d_attention: int, n_heads: int) -> int:
-        """Weights of a mixer beside its matrices and its norm's gain: the convolution with its
+        """Weights of a mixer apart from its matrices and its norm's gain: the convolution with its
         biases, and a decay, a step size and a skip of each head."""
         return (self.conv + 1) * self.convolved(d_attention) + 3 * self.expand * n_heads
 
     def flops(self, d_attention: int) -> int:
-        """Operations of a mixer for a token beside its matrix products: those of the convolution,
-        and two products with the state, which the token writes to and reads. Those of the
-        recurrence are counted; the actual scan in chunks takes more."""
+        """Operations of a mixer for a token, apart from its matrix products: the convolution, and
+        two products with the state, which the token writes to and reads. The count is of the
+        recurrence; the actual scan in chunks takes more."""
         scan = 4 * self.expand * d_attention * self.state
         return scan + 2 * self.conv * self.convolved(d_attention)
 
     def cached(self, d_attention: int) -> tuple[int, int]:
-        """Numbers of a sequence that a mixer keeps while it decodes, however many tokens there
+        """How many numbers of a sequence a mixer keeps while it decodes, however many tokens there
         were: its state, in float32, and inputs of the convolution, in the type of products."""
         state = self.expand * d_attention * self.state
         return state, (self.conv - 1) * self.convolved(d_attention)
 
     def kept(self, d_attention: int, n_heads: int, *, context: int) -> tuple[float, float]:
-        """Numbers of a token that a mixer keeps for the backward pass, in float32 and in the type
-        of products: those of the maps, the convolution and the norm, and those of the scan, whose
-        last chunk is padded."""
+        """How many numbers of a token a mixer keeps for the backward pass, in float32 and in the
+        type of products: those of the maps, the convolution and the norm, and those of the scan,
+        whose last chunk is padded."""
         inner, _, state, _, heads = self.rows(d_attention, n_heads)
         Q = min(CHUNK, context)
         padded = -(-context // Q) * Q / context

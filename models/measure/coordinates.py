@@ -1,4 +1,5 @@
-"""Coordinate check: how far activations change in the first steps, against the size of a model.
+"""Coordinate check: how the change of activations in the first steps depends on the size of a
+model.
 
 A parametrization carries a learning rate over to other sizes if the changes neither grow nor vanish
 with the size (Yang & Hu 2021; Dey et al. 2025). The changes are measured over steps of the real
@@ -30,9 +31,9 @@ class Coordinates:
     """Root mean square of an activation's elements, or of the elements of its change."""
 
     stream: float
-    """Residual stream behind the last block."""
+    """Residual stream after the last block."""
     features: float
-    """Residual stream behind the final norm, or behind the last block if there is none."""
+    """Residual stream after the final norm, or after the last block if there is no final norm."""
     logits: float
 
     @classmethod

@@ -25,7 +25,7 @@ FEWEST = 4
 SEQUENCES = 4
 
 Measures = dict[str, Tensor]
-"""Metric -> its value in one layer: a scalar, or one number per head (H,)."""
+"""Metrics of one layer by name, each a scalar or one number per head (H,)."""
 
 
 @torch.no_grad()
@@ -82,9 +82,9 @@ def layers_on_repeats(model: Transformer, seed: int) -> dict[str, Tensor]:
     a layer has no attention.
 
     `induction`: attention from a token to those right after its earlier copies, mean over the
-    tokens that have one ("prefix matching" of Olsson et al. 2022). `copying`: what a head would
-    write for each token of the block, through the unembedding: the token's own share of all that
-    it raises above the mean of the vocabulary. By chance about one in 25 (their raw ratio).
+    tokens that have one ("prefix matching" of Olsson et al. 2022). `copying`: when a head writes a
+    token of the block, through the unembedding, the token's own share of all logits that rise above
+    the mean of the vocabulary. By chance it is about one in 25 (the raw ratio of Olsson et al.).
     """
     tokens_BT, period = repeated_tokens(model, seed)
     if period < FEWEST or not _attentions(model):
@@ -134,7 +134,7 @@ def prefix_matching(weights_BHTT: Tensor, period: int) -> Tensor:
 def repeated_tokens(model: Transformer, seed: int) -> tuple[Tensor, int]:
     """Blocks of distinct random tokens, each repeated, (B, T), and the length of a block.
 
-    Token 0 is left out, which is padding in some vocabularies.
+    Token 0, which is padding in some vocabularies, is left out.
     """
     shape = model.shape
     period = min(BLOCK, shape.vocab_size - 1, shape.context // 2)
@@ -200,7 +200,7 @@ def _attentions(model: Transformer) -> list[Attention]:
 
 
 def _hooks(handles: Iterable[RemovableHandle]) -> ExitStack:
-    """A context at whose end the hooks of all handles are removed."""
+    """A context that removes the hooks of all handles at its end."""
     stack = ExitStack()
     for handle in handles:
         stack.enter_context(handle)

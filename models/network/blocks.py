@@ -65,10 +65,11 @@ BLOCK_ROLES = {
     "feed_forward.shared.into": Role.FEED_FORWARD_IN,
     "feed_forward.shared.out": Role.FEED_FORWARD_OUT,
 }
-"""Name of a weight in a block, without `.weight` -> its role, as in `ROLES` of `transformer.py`."""
+"""Role of each weight in a block, by its name without `.weight`, as in `ROLES` of
+`transformer.py`."""
 FIRST_VALUES = {Role.STATE: first_values}
-"""Role of weights that start neither normal nor constant -> their initial values, from their name
-and draws between 0 and 1."""
+"""Functions that make initial values from a weight's name and draws between 0 and 1, for the roles
+whose weights start neither normal nor constant."""
 
 
 class Norm(nn.Module):
@@ -135,7 +136,7 @@ class Attention(nn.Module):
         kept: LayerCache,
     ) -> Tensor:  # fmt: skip
         """Outputs (N, D) of T new tokens a sequence, whose keys and values are added to `kept`;
-        `mask_TU` is as `mixed` takes it."""
+        `mask_TU` is the mask of `mixed`."""
         qkv_BTGK = self.heads(x_ND, T, kept)
         q_BTHK, k_BTSK, v_BTSK = rotated(qkv_BTGK, self.kv_heads, turns_2TJP2)
         k_BUSK, v_BUSK = kept.extended(k_BTSK, v_BTSK)
@@ -145,7 +146,7 @@ class Attention(nn.Module):
 
     def heads(self, x_ND: Tensor, T: int, kept: LayerCache | None = None) -> Tensor:
         """Queries, keys and values, (B, T, G, K), before they are rotated; `kept` has the last key
-        before these tokens, if there is one, and is given the last of these."""
+        before these tokens, if there is one, and gets the last key of these tokens."""
         heads = self.n_heads + 2 * self.kv_heads
         qkv_BTGK: Tensor = self.into(x_ND).view(-1, T, heads, self.head_dim)
         if self.q_norm is not None and self.k_norm is not None:
@@ -167,7 +168,7 @@ def skip_of(shape: Shape, scales: ForwardScales) -> float | nn.Parameter:
 
 class Block(nn.Module):
     """Attention, then feed-forward unless `d_ff` is 0, each joined by the shape's residual. In a
-    state-space layer its mixer is in the place of attention.
+    state-space layer, a state-space mixer takes the place of attention.
 
     Maps the stream (N, D) to (N, D).
 
@@ -192,7 +193,7 @@ class Block(nn.Module):
         self.dropout = 0.0
         """Probability that training sets an output of a branch to 0 (Srivastava et al. 2014)."""
         self.compiled: Callable[..., Tensor] | None = None
-        """`compute` as the compiler has it, for training; None if it is not compiled."""
+        """`compute`, compiled for training; None if it is not compiled."""
         self.attention_skip = skip_of(shape, scales)
         self.feed_forward_skip = skip_of(shape, scales) if shape.d_ff else 1.0
 
@@ -217,7 +218,7 @@ class Block(nn.Module):
         self, x_ND: Tensor, T: int, turns_2TJP2: Tensor | None, mask: Tensor | None,
         kept: LayerCache | None = None,
     ) -> Tensor:  # fmt: skip
-        """The stream (N, D) after the block; in decoding, `kept` has the tokens before."""
+        """The stream (N, D) after the block; in decoding, `kept` is the cache of earlier tokens."""
         if kept is None and self._may_be_fused(x_ND):
             return self._fused(x_ND, T, turns_2TJP2)
         return self._fed_forward(self._attended(x_ND, T, turns_2TJP2, mask, kept))

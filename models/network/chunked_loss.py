@@ -15,8 +15,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 ROWS = {"cuda": 64}
-"""Kind of device -> divisor to a multiple of which the head's rows are padded in products: the
-tensor cores of a GPU would not read 50,257 rows fast. Its gain has not been measured."""
+"""Number, by kind of device, to a multiple of which the head's rows are padded in products: the
+tensor cores of a GPU would not read 50,257 rows fast. The gain has not been measured."""
 FEWEST_ROWS = 1024
 """Smallest vocabulary whose head is padded: in smaller ones the added rows would be more than a few
 per cent."""
@@ -25,13 +25,13 @@ per cent."""
 LossOfChunk = Callable[
     [Tensor, Tensor, int, Tensor, Tensor, bool, float], tuple[Tensor, Tensor, Tensor]
 ]
-"""`loss_of_chunk`, as it stands or as a compiler has it."""
+"""Type of `loss_of_chunk`, compiled or not."""
 
 
 LossTerms = tuple[Tensor, Tensor, int, float]
-"""The arguments of a loss besides the model's output: the target of each token (N), negative where
-it has no weight; its weight in the sum (N); the number of tokens whose logits exist at once; and
-the share of each target that is spread over the whole vocabulary."""
+"""The arguments of a loss besides the model's output: the target of each token (N), negative if it
+has no weight; the weight of each token in the sum (N); the number of tokens whose logits exist at
+once; and the share of each target that is spread over the whole vocabulary."""
 
 
 def chunked_loss(
@@ -41,7 +41,7 @@ def chunked_loss(
     """Sum of the losses of all tokens in nats, each times its weight: a scalar.
 
     `chunk` tokens have their logits at once; `smoothing` is the share of each target that is spread
-    over the vocabulary; `of_chunk` is `loss_of_chunk` as compiled, if it is.
+    over the vocabulary; `of_chunk` is the compiled `loss_of_chunk`, if there is one.
     """
     device, dtype = x_ND.device.type, x_ND.dtype
     if torch.is_autocast_enabled(device):
@@ -60,7 +60,7 @@ def rows_in_products(vocab_size: int, device_type: str) -> int:
 
 
 def _with_rows(head_VD: Tensor, W: int, dtype: torch.dtype) -> Tensor:
-    """A head in a type of number and with zeros up to W rows, (W, D)."""
+    """A head (W, D) as numbers of the type `dtype`, with rows of zeros after its own rows."""
     if len(head_VD) == W:
         return head_VD.to(dtype)
     head_WD = head_VD.new_zeros((W, head_VD.shape[1]), dtype=dtype)
@@ -69,8 +69,8 @@ def _with_rows(head_VD: Tensor, W: int, dtype: torch.dtype) -> Tensor:
 
 
 def _logits(x_CD: Tensor, head_WD: Tensor, V: int) -> Tensor:
-    """Logits of a chunk, always in float32, since shapes differ by thousandths of a nat. Rows that
-    are no tokens are minus infinity."""
+    """Logits of a chunk, always in float32, since shapes differ by thousandths of a nat. Logits of
+    rows that are no tokens are minus infinity."""
     logits_CW = F.linear(x_CD, head_WD)
     logits_CW[:, V:] = -torch.inf
     return logits_CW.float()
@@ -80,7 +80,7 @@ def loss_of_chunk(
     x_CD: Tensor, head_WD: Tensor, V: int, targets_C: Tensor, weights_C: Tensor,
     differentiates: bool, smoothing: float,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """Loss of a chunk, and the gradients of the head's input and weights if they are asked for; V
+    """Loss of a chunk, and, if `differentiates`, the gradients of the head's input and weights; V
     is the number of the head's rows that are tokens.
 
     A function of its own, so that its logits are freed before those of the next chunk.
@@ -117,8 +117,8 @@ def _compiled_gradient(
     log_p_CW: Tensor, targets_C1: Tensor, weights_C1: Tensor, V: int, smoothing: float,
     dtype: torch.dtype,
 ) -> Tensor:  # fmt: skip
-    """Gradient of the logits of a chunk, as `_gradient` has it, without indexed writes, so that a
-    compiler makes one pass of it."""
+    """Gradient of the logits of a chunk, equal to that of `_gradient` but without indexed writes,
+    so that a compiler makes one pass of it."""
     rows_W = torch.arange(log_p_CW.shape[1], device=log_p_CW.device)
     d_CW = log_p_CW.exp() - (1.0 - smoothing) * (rows_W == targets_C1)
     if smoothing:
@@ -127,8 +127,8 @@ def _compiled_gradient(
 
 
 class _ChunkedLoss(torch.autograd.Function):
-    """The loss; its forward pass also computes both gradients, which the backward pass only
-    scales."""
+    """The loss as a function of autograd; its forward pass also computes both gradients, which the
+    backward pass only scales."""
 
     @staticmethod
     def forward(

@@ -27,7 +27,7 @@ class Memory(NamedTuple):
 
 
 class CrossAttention(nn.Module):
-    """Attention to an encoder's output, (N, D) to (N, D); positions do not rotate it."""
+    """Attention to an encoder's output, (N, D) to (N, D), without rotation by positions."""
 
     def __init__(self, shape: Shape, scale: float) -> None:
         super().__init__()

@@ -27,10 +27,10 @@ class LayerCache:
     memory: KeysValues | None = None
     """Keys and values of the encoder's output."""
     inputs: Tensor | None = None
-    """Inputs of a state-space mixer's convolution: those of the last tokens that the next one
-    sees, (B, tokens, features)."""
+    """Inputs of a state-space mixer's convolution, of the last tokens that the next token sees, (B,
+    tokens, features)."""
     state: Tensor | None = None
-    """State of a state-space mixer, (B, features, numbers of each)."""
+    """State of a state-space mixer, (B, features, numbers in the state of a feature)."""
 
     def extended(self, k_BTSK: Tensor, v_BTSK: Tensor) -> KeysValues:
         """Appends keys and values (B, T, S, K) of new tokens; returns all, (B, U, S, K) each."""
@@ -52,7 +52,7 @@ class LayerCache:
             self.memory = _selected(self.memory, rows_R)
 
     def _filled(self, decoded: KeysValues) -> KeysValues:
-        """The part that has keys and values already, (B, U, S, K) each."""
+        """The part of the memory that has keys and values already, (B, U, S, K) each."""
         return decoded[0][:, : self.length], decoded[1][:, : self.length]
 
     def _larger(self, k_BTSK: Tensor, v_BTSK: Tensor, start: int) -> KeysValues:
@@ -67,7 +67,7 @@ class LayerCache:
 
 @dataclass(slots=True)
 class DecodingCache:
-    """What all layers keep; a new one is empty."""
+    """The caches of all layers; a new one is empty."""
 
     layers: list[LayerCache] = field(default_factory=list)
     length: int = 0

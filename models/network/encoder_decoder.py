@@ -123,7 +123,7 @@ class EncoderDecoder(Transformer):
         yield from (entry for entry in self.encoder.weights() if entry[0] not in shared)
 
     def initialise(self, generator: Any) -> None:
-        """Draws every weight by the rule of its role, of the encoder first."""
+        """Draws every weight by the rule of its role, those of the encoder first."""
         self.encoder.initialise(generator)
         super().initialise(generator)
 

@@ -1,8 +1,9 @@
 """Experts in place of a feed-forward network: a router sends each token to a few of them.
 
 Without biases a router's scores are probabilities. A token's experts have weights that sum to 1, as
-in Mixtral; a single one has its probability (Fedus et al. 2022), or no gradient would reach the
-router. With biases scores are sigmoids, as in DeepSeek-V3, and biases change the choice alone.
+in Mixtral; a single expert has its probability as weight (Fedus et al. 2022), as otherwise no
+gradient would reach the router. With biases scores are sigmoids, as in DeepSeek-V3, and biases
+change the choice alone.
 
 Shapes: N tokens, D d_model, E experts, K experts of a token, C = N * K choices, F d_ff, W width of
 an expert's first map.
@@ -18,9 +19,9 @@ from fathom.models.network.feed_forward import FeedForward, activation_of
 from fathom.models.shape import Shape
 
 BIAS_STEP = 1e-3
-"""What a step adds to the bias of an expert with less than the mean load (DeepSeek-V3)."""
+"""Amount that a step adds to the bias of an expert with less than the mean load (DeepSeek-V3)."""
 ALIGNMENT = 16
-"""Bytes of which rows of matrices must be multiples in grouped products."""
+"""Number of bytes that must divide each row of matrices in grouped products."""
 
 
 class MixtureOfExperts(nn.Module):
@@ -45,7 +46,7 @@ class MixtureOfExperts(nn.Module):
         if shape.experts.shared:
             self.shared = FeedForward(replace(shape, d_ff=shape.experts.shared * shape.d_ff))
         self.pieces = 1
-        """Micro-batches of a step, each of which has its part of the balancing."""
+        """Number of micro-batches of a step; each of them does its part of the balancing."""
 
     def forward(self, x_ND: Tensor) -> Tensor:
         weights_NK, chosen_NK, load_E = self.routed(x_ND)
@@ -78,8 +79,8 @@ class MixtureOfExperts(nn.Module):
     def _balance(self, scores_NE: Tensor, load_E: Tensor) -> None:
         """Adds the gradient of the balance loss to that of the scores, or moves the biases. The
         loss is the number of experts times a sum over them: the choices per token that fall on an
-        expert, times its mean score. Both wait for the backward pass, as a layer may be computed
-        twice."""
+        expert, times its mean score. Either is done in the backward pass, as a layer may be
+        computed twice."""
         N, E = scores_NE.shape
 
         def add_loss(grad_NE: Tensor) -> Tensor:

@@ -1,8 +1,8 @@
 """A pre-norm block as one node of autograd, for training small models on a CPU.
 
-Modules and autograd take a fifth of such a step around the operations. The operations here, and
-their order, are those of `Block` and its parts without options, so the numbers are the same. It is
-written in one piece, since it saves the work between operations.
+Around the operations of such a step, modules and autograd take a fifth of its time. The operations
+here, and their order, are those of `Block` and its parts without options, so the numbers are the
+same. The block is written in one piece, to save the work between operations.
 
 Shapes: B batch, T time, N = B * T, D d_model, H heads, K head dimension, A = H * K, F d_ff.
 """
@@ -22,8 +22,8 @@ _norm_back = torch.ops.aten.native_layer_norm_backward.default
 _gelu_back = torch.ops.aten.gelu_backward.default
 
 Settings = tuple[int, int, float, float, bool, bool]
-"""Number of tokens, number of heads, scale of attention, epsilon of the norms, True for layer
-norms (else RMS norms), True for squared ReLU (else GELU)."""
+"""Settings of a block: number of tokens, number of heads, scale of attention, epsilon of the norms,
+True for layer norms (else RMS norms), True for squared ReLU (else GELU)."""
 Turns = tuple[Tensor, ...] | None
 """Forward and backward rotations from `as_complex`; None without rotary positions."""
 GRADIENTS = (True, True, False)

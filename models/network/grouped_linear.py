@@ -1,7 +1,8 @@
 """The linear maps of a block: whole matrices, or block-diagonal ones whose outputs are shuffled.
 
 A map in G groups has G times fewer weights than a whole one of its width (ShuffleNet, Zhang et al.
-2018). Each group reads as many features; shuffling gives the next map's groups some of all.
+2018). Each group reads an equal share of the features; shuffling gives each group of the next map
+features of all groups.
 
 Shapes: N tokens, I inputs, O outputs, G groups, J = I / G, P = O / G.
 """

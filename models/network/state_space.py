@@ -27,7 +27,8 @@ STEP_SIZES = 1e-3, 0.1
 """Smallest and largest initial step size."""
 
 STATE_VECTORS = ("conv", "A_log", "dt_bias", "D")
-"""Weights of a mixer that are no matrices of its maps, nor its norm, without `.weight`."""
+"""Names, without `.weight`, of a mixer's weights other than the matrices of its maps and its
+norm's."""
 
 
 class StateSpaceMixer(nn.Module):
@@ -52,7 +53,7 @@ class StateSpaceMixer(nn.Module):
         self.norm = nn.RMSNorm(self.inner, eps)
 
     def forward(self, x_ND: Tensor, T: int, *_: Any) -> Tensor:
-        """Outputs (N, D); what follows T is for attention."""
+        """Outputs (N, D); the arguments after T are for attention and ignored."""
         return self._mixed(x_ND, T, None)
 
     def cached(self, x_ND: Tensor, T: int, _turns: Any, _mask: Any, kept: LayerCache) -> Tensor:
@@ -85,7 +86,7 @@ class StateSpaceMixer(nn.Module):
 
 
 def of_heads(x_XI: Tensor, P: int) -> Tensor:
-    """The features (..., I) of all heads as those of each, (..., H, P)."""
+    """The features (..., I) of all heads, split by head: (..., H, P)."""
     return x_XI.view(*x_XI.shape[:-1], -1, P)
 
 
@@ -107,8 +108,8 @@ def scan(
 
     At each token a head's state, which begins as 0, is multiplied by exp(decay), then gets the
     outer product of `x` and `write`; `read` multiplies it. A last chunk that is not full is padded
-    by tokens that change no state. With `kept` states go on from its state, which is replaced by
-    that behind the last token.
+    by tokens that change no state. With `kept`, states go on from its state, which is replaced by
+    the state after the last token.
     """
     T, P = x_BTHP.shape[1], x_BTHP.shape[-1]
     Q = min(T, CHUNK)
@@ -156,8 +157,8 @@ def _first_states(added_BCIS: Tensor, decay_BCH: Tensor) -> Tensor:
 
 
 def _states(added_BCIS: Tensor, decay_BCH: Tensor, state_BIS: Tensor | None) -> Tensor:
-    """The states before each chunk and behind the last, (B, C + 1, I, S), in float32; `state_BIS`
-    is that before the first, 0 if it is None."""
+    """The states before each chunk and after the last, (B, C + 1, I, S), in float32; `state_BIS` is
+    the state before the first, 0 if it is None."""
     if state_BIS is None:
         state_BIS = torch.zeros_like(added_BCIS[:, 0], dtype=torch.float32)
     # It counts as what a chunk before the first adds, and the end as an empty chunk.

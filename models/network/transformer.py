@@ -45,16 +45,16 @@ class OverRows(Protocol):
 class Transformer(nn.Module):
     """Tokens (B, T) to logits (B, T, V).
 
-    A norm stands behind the last block. Where norms stand behind the sums, the last block ends in a
-    norm anyway, and the further norm is behind the embedding, so that every branch reads a stream
-    of unit variance.
+    A norm follows the last block. If norms follow the residual sums, the last block already ends in
+    a norm, and the extra norm follows the embedding instead, so that every branch reads a stream of
+    unit variance.
 
     Raises:
         ValueError: when the parametrization has no rules for the shape's kind of residual.
     """
 
     computes_loss = True
-    """True as a call can return the loss of its tokens instead of their logits."""
+    """True: a call can return the loss of its tokens instead of their logits."""
 
     _block_type: type[Block] = Block
 
@@ -64,14 +64,14 @@ class Transformer(nn.Module):
         """True to compute a block's activations again in the backward pass, to save memory."""
         self.shape, self.parametrization = shape, parametrization
         self.read_by = read_by
-        """Number of decoder layers that read the stack, if it is an encoder."""
+        """Number of decoder layers that read this stack's output, if it is an encoder."""
         self.dropout = 0.0
         self.label_smoothing = 0.0
         """Share of each target that training spreads over the vocabulary (Szegedy et al. 2016)."""
         self.compiled_chunk: LossOfChunk | None = None
-        """`loss_of_chunk` as the compiler has it, for training; None if it is not compiled."""
+        """`loss_of_chunk`, compiled for training; None if it is not compiled."""
         self.over_rows: OverRows | None = None
-        """Several processes that evaluate this model together; None for one alone."""
+        """Processes that evaluate this model together; None if one process does it alone."""
         self.scales = scales = forward_scales(parametrization, shape, read_by=read_by)
         self.embedding = nn.Embedding(shape.vocab_size, shape.embedding_rank or shape.d_model)
         self.embedding_projection = _projection(shape)
@@ -122,8 +122,8 @@ class Transformer(nn.Module):
         return DecodingCache(room=room)
 
     def decode(self, tokens_BT: Tensor, cache: DecodingCache, *, last: bool = False) -> Tensor:
-        """Logits (B, T, V) of the tokens that follow the cached ones, and which are added to the
-        cache; with `last` only the logits of the last token, (B, 1, V).
+        """Logits (B, T, V) of tokens that follow the cached ones and are added to the cache; with
+        `last` only the logits of the last token, (B, 1, V).
 
         Raises:
             ValueError: when the model attends in both directions.
@@ -167,10 +167,10 @@ class Transformer(nn.Module):
                 module.dropout = dropout
 
     def compile_blocks(self) -> None:
-        """Compiles one block for training, whose code serves all: blocks differ in weights alone.
-        The loss of a chunk of tokens is compiled as well.
+        """Compiles one block for training; its code serves all blocks, as only their weights
+        differ. The loss of a chunk of tokens is compiled as well.
 
-        Compiling takes as long for any depth.
+        Compiling takes the same time for any depth.
         """
         # The compiler looks at gradients of a block's input, which is no leaf but for the first.
         warnings.filterwarnings("ignore", r"The \.grad attribute of a Tensor", UserWarning)
@@ -244,8 +244,8 @@ class Transformer(nn.Module):
     @torch.no_grad()
     def initialise(self, generator: torch.Generator) -> None:
         """Draws every weight with `generator` by the rule of its role; gains start at 1, biases and
-        smears at 0, and roles of `FIRST_VALUES` by that table. A generator of the CPU gives the
-        same weights on every device."""
+        smears at 0, and roles in the table `FIRST_VALUES` as it says. A generator of the CPU gives
+        the same weights on every device."""
         by_role = self._rules()
         starts = {Role.NORM: 1.0, Role.OUTER_NORM: 1.0, Role.SMEAR: 0.0}
         starts[Role.SKIP] = first_skip(self.shape)
@@ -292,8 +292,8 @@ ROLES = {
     "unembedding": Role.UNEMBEDDING,
     "unembedding_projection": Role.PROJECTION,
 }
-"""Name of a weight outside the blocks, without `.weight` -> its role; the bias of a norm has the
-role of its weight."""
+"""Role of each weight outside the blocks, by the weight's name without `.weight`; the bias of a
+norm has the role of its weight."""
 
 
 def role_of(name: str) -> Role:
@@ -308,8 +308,8 @@ def role_of(name: str) -> Role:
 def rotary_table(shape: Shape, device: torch.device) -> Tensor:
     """Rotations (2, T, J, P, 2) of each position and pair of features (Su et al. 2021).
 
-    The first dimension is forward and backward, the last is cosine and sine. They are repeated for
-    each of the J heads of queries and keys, so that one product rotates a whole position.
+    The first dimension is forward and backward, the last is cosine and sine. Rotations are repeated
+    for each of the J heads of queries and keys, so that one product rotates a whole position.
     """
     pairs = shape.head_dim // 2
     frequency_P = ROTARY_BASE ** (-torch.arange(pairs, device=device) / pairs)

@@ -109,7 +109,8 @@ def _download(download: Download, target: Path) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """The cause of an error of requests, which quotes its address and its attempts as well."""
+    """The cause of an error of requests, whose own text quotes the address and the attempts as
+    well."""
     cause = getattr(error.args[0], "reason", None) if error.args else None
     return " ".join(str(cause or error).split()) or type(error).__name__
 

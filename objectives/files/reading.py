@@ -27,7 +27,7 @@ ARCHIVES = {
     b"%PDF": "PDF",
     b"PAR1": "parquet",
 }
-"""First bytes of a file -> its kind."""
+"""Kinds of files by their first bytes."""
 
 
 def open_regular(path: Path) -> BufferedReader:

@@ -16,7 +16,7 @@ def check_apart(
     """Checks that two splits that the user named share no file, and that none contains the other.
 
     Raises:
-        ObjectiveError: if they do, with `remedy`.
+        ObjectiveError: if they share a file or one contains the other, with `remedy`.
     """
     trained = {_identity(segment.path): segment.path for segment in train.segments}
     for segment in held_out.segments:
@@ -32,7 +32,7 @@ def check_apart(
 
 
 def contained_error(found: Overlap, held_out_key: str, unit: str, remedy: str) -> ObjectiveError:
-    """The error of two splits of which one contains the other."""
+    """The error that one of two splits contains the other."""
     smaller, larger = found.names
     return ObjectiveError(
         f"{held_out_key} must not be trained on, got {smaller} {unit} of which {found.percent} "
@@ -66,6 +66,6 @@ def times_of(paths: Iterable[str]) -> tuple[tuple[int, int], ...]:
 
 
 def _identity(path: str) -> tuple[int, int]:
-    """The file behind a path, whatever its name: device and number."""
+    """Device and inode number of the file at a path, the same for all names of the file."""
     status = os.stat(path)
     return status.st_dev, status.st_ino

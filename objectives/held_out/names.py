@@ -11,10 +11,10 @@ WORDS = {
     VALIDATION: ("val", "valid", "validation", "dev", "devel", "held", "heldout"),
     TEST: ("test",),
 }
-"""Split -> words for it, alone or before `set`, `data` or `split`: `val.bin`, `wiki.train.tokens`,
+"""Words for each split, alone or before `set`, `data` or `split`: `val.bin`, `wiki.train.tokens`,
 `fineweb_val_000000.bin`, `held-out.txt`, but not `values.txt`."""
 MOST_NAMES = 3
-"""Names of files that a line repeats."""
+"""Most names of files that a line repeats."""
 PATTERN = re.compile(
     r"(?<![a-z])(?:"
     + "|".join(f"(?P<{split}>{'|'.join(words)})" for split, words in WORDS.items())
@@ -33,7 +33,7 @@ def split_of(name: str) -> str | None:
 
 
 def by_split(paths: Iterable[Path]) -> Mapping[str | None, list[Path]]:
-    """Split -> its files, in their order; under None the files whose names do not name a split."""
+    """Files of each split, in their order; under None those whose names do not name a split."""
     found: dict[str | None, list[Path]] = {}
     for path in paths:
         found.setdefault(split_of(path.name), []).append(path)
@@ -41,7 +41,7 @@ def by_split(paths: Iterable[Path]) -> Mapping[str | None, list[Path]]:
 
 
 def named_apart(paths: Iterable[Path]) -> bool:
-    """True if the names say that some of these are to be trained on, and some held out."""
+    """True if the names say that some of these files are to be trained on, and some held out."""
     return {TRAIN, VALIDATION} <= by_split(paths).keys()
 
 

@@ -23,14 +23,15 @@ TEXT_WINDOW = 256
 """Bytes of a window of text: texts of one kind share shorter phrases."""
 BLOCK = 1 << 14
 MOST = 1 << 27
-"""Ids of a split that are read at most."""
+"""Most ids that are read of a split."""
 MARKS = 1024
-"""Fewest windows that are looked up, if the smaller split has so many."""
+"""Fewest windows that are looked up, if the smaller split has that many."""
 TABLE_BITS = 20
 ODD = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)
 """Odd multipliers, which mix the bits of fingerprints."""
 CONTAINED_IN_A_SAMPLE = 0.7
-"""`CONTAINED` where the larger split was read in part, so that the share is an estimate."""
+"""Value of `CONTAINED` if only a part of the larger split was read, so that the share is an
+estimate."""
 
 
 class Readable(Protocol):
@@ -121,7 +122,7 @@ def _marks(split: Readable, window: int, threshold: np.uint64) -> NDArray[np.uin
 def _seen(
     split: Readable, window: int, threshold: np.uint64, marks_M: NDArray[np.uint64]
 ) -> NDArray[np.bool_]:
-    """True for each of the marks that a split has, (M,)."""
+    """Mask (M,): True for each mark that the split has."""
     seen_M = np.zeros(len(marks_M), np.bool_)
     table = np.zeros(1 << TABLE_BITS, np.bool_)  # most windows are none, and are passed over here
     low = np.uint64((1 << TABLE_BITS) - 1)

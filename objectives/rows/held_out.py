@@ -42,7 +42,7 @@ def check_apart(
 
 
 def rows_note(splits: Mapping[str, Sequence[Hashable]]) -> str:
-    """A line on the splits that share rows with the training data; empty if the rows are few."""
+    """A line on the splits that share rows with the training data; empty if these rows are few."""
     train = set(splits["train"])
     shares = {name: shared(rows, train) for name, rows in splits.items() if name != "train"}
     told = [f"{share:.0%} of {name}" for name, share in sorted(shares.items()) if share >= TOLD]

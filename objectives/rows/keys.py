@@ -43,6 +43,6 @@ class RowsConfig(ObjectiveConfig):
 
     def for_probe(self, *, context: int, eval_tokens: int) -> Self:
         """The keys with as many rows in an evaluation as `eval_tokens` tokens hold, at least one;
-        rows stay as long."""
+        rows keep their length."""
         fewer = min(self.eval_examples, max(1, eval_tokens // self.context))
         return self.model_copy(update={"eval_examples": fewer})

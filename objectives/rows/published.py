@@ -19,7 +19,7 @@ SPINN = f"{GITHUB}/nyu-mll/spinn/0e24a35c7be00e9f67814b0c846c3095cfe7632b/python
 
 
 def _files(pattern: str, folder: str, **checksums: str) -> dict[str, Download]:
-    """Name -> file, from a pattern of the addresses and the checksum of each."""
+    """Files by name, from a pattern of their addresses and the checksum of each."""
     urls = {name: pattern.format(name) for name in checksums}
     return {
         name: Download(url=url, sha256=checksums[name], path=f"{folder}/{url.rpartition('/')[2]}")
@@ -65,7 +65,7 @@ LISTOPS = {
         d5f="1fc3f37bbf47f0608abca61c94c2529fbf451d1d2cba10586a0b7092519090f3",
     ).items()
 }
-"""Test files only: the training files are not among those published with known checksums."""
+"""Published test files of ListOps; its training files are not published with known checksums."""
 
 _MULTI30K = _files(
     f"{MULTI30K}/{{}}.gz",
@@ -99,7 +99,7 @@ _AUTSHUMATO = _files(
 def _parallel(
     files: Mapping[str, Download], target: str, **names: str
 ) -> dict[str, tuple[Download, Download]]:
-    """Split -> its source and target, from English."""
+    """Source file, in English, and target file of each split."""
     return {
         split: (files[f"{name}.en"], files[f"{name}.{target}"]) for split, name in names.items()
     }
@@ -111,4 +111,5 @@ TRANSLATION: Mapping[str, Mapping[str, tuple[Download, Download]]] = {
     "multi30k_en_fr": _parallel(_MULTI30K, "fr", **_FLICKR),
     "autshumato_en_nso": _parallel(_AUTSHUMATO, "nso", train="train", dev="dev", test="test"),
 }
-"""English to German and French (image descriptions), and to Sepedi (government documents)."""
+"""Translations from English to German and French (image descriptions), and to Sepedi (government
+documents)."""

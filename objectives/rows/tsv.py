@@ -16,7 +16,7 @@ Row = TypeVar("Row")
 TAR_AT, TAR = 257, b"ustar"
 """Offset and bytes of the mark of a tar archive, once it is uncompressed."""
 MOST_NULS = 0.01
-"""Share of NUL characters above which a file is no text that some have crept into."""
+"""Share of NUL characters above which a file is not merely a text into which some have crept."""
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
 """First bytes of UTF-16 text, as some programs export it."""
 

@@ -15,7 +15,7 @@ WORD = re.compile(r"\w+|[^\w\s]")
 
 
 def numbered(words: Iterable[str], first: int = WORDS_FROM) -> dict[str, int]:
-    """Word -> token id, from `first` in the order of the words."""
+    """Token ids of words, counted from `first` in the order of the words."""
     return {word: at for at, word in enumerate(words, first)}
 
 

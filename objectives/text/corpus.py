@@ -50,14 +50,14 @@ SYSTEM_FILES = ("/proc", "/sys")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Corpus:
-    """UTF-8 text in two parts without overlap."""
+    """UTF-8 text in a part to train on and a held-out part, which do not overlap."""
 
     train: bytes
     validation: bytes
 
     @property
     def digest(self) -> str:
-        """UTF-8 text in a part to train on and a held-out part, which do not overlap."""
+        """Digest of both parts."""
         return digest_of((self.train, self.validation))
 
 
@@ -79,8 +79,8 @@ def files_by_name(corpus: str) -> NamedFiles | None:
 def split_bytes(
     corpus: str, *, validation_fraction: float, without: frozenset[Path] = frozenset()
 ) -> tuple[int, int] | None:
-    """Approximate bytes on the disk of the training and the held-out files, `without` some; None if
-    the corpus is not downloaded yet."""
+    """Approximate bytes on the disk of the training and the held-out files, except those in
+    `without`; None if the corpus is not downloaded yet."""
     if named := files_by_name(corpus):
         return _size({*named.train} - without), _size({*named.validation} - without)
     files = _on_disk(corpus)
@@ -133,8 +133,8 @@ def _blocks(file: Path) -> Iterator[bytes]:
 
 
 def read_corpus(corpus: str, *, validation_fraction: float) -> Corpus:
-    """The text of a corpus in two splits, which depend on the files' contents, not their folder,
-    unless names in it say which are held out."""
+    """The text of a corpus in two splits. Which one a text goes to depends on the files' contents,
+    not on their folder, unless names in the folder say which are held out."""
     if named := files_by_name(corpus):
         train, validation = (
             b"\n".join(_texts(corpus, files)) for files in (named.train, named.validation)
@@ -169,8 +169,8 @@ def split_documents(documents: Sequence[bytes], *, validation_fraction: float) -
     """The documents in two splits: whole documents are held out if these come near the fraction.
 
     Whole documents keep the validation text independent of what was trained on. With a few
-    documents, or one that outweighs the rest, they would hold too much or too little; then the last
-    part of each document is held out, as always with one text.
+    documents, or one that outweighs the rest, the held-out part would be too large or too small;
+    then the last part of each document is held out, as always with one text.
     """
     held_out = _held_out(documents, validation_fraction)
     validation = [text for text in documents if text in held_out]

@@ -53,7 +53,8 @@ def encode(corpus: Corpus, *, tokenizer: str) -> Encoding:
 
 
 def id_type(vocab_size: int) -> type[np.uint8 | np.int16 | np.int32]:
-    """Smallest type for ids below `vocab_size`; signed above a byte, as torch indexes those."""
+    """Smallest type for ids below `vocab_size`: unsigned for one byte, signed above, as torch can
+    index by these."""
     if vocab_size <= 1 << 8:
         return np.uint8
     return np.int16 if vocab_size <= 1 << 15 else np.int32
@@ -101,8 +102,8 @@ def learned_bpe(
 
 
 def train_bpe(pieces: Iterator[str], vocab_size: int, special: Sequence[str] = ()) -> Tokenizer:
-    """A byte-level BPE tokenizer learned on the pieces, with at most so many ids, special tokens
-    included."""
+    """A byte-level BPE tokenizer learned on the pieces, with at most `vocab_size` ids, special
+    tokens included."""
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     bpe.decoder = decoders.ByteLevel()
@@ -118,7 +119,7 @@ def train_bpe(pieces: Iterator[str], vocab_size: int, special: Sequence[str] = (
 
 
 def pieces_of(text: bytes) -> Iterator[str]:
-    """Pieces of whole lines, each of at least `PIECE_BYTES` but the last."""
+    """Pieces of whole lines, each of at least `PIECE_BYTES` except the last."""
     begin = 0
     while begin < len(text):
         newline = text.find(b"\n", begin + PIECE_BYTES - 1)

@@ -14,7 +14,8 @@ MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-"""First bytes of a text -> its encoding, the longer ones before those that they begin with."""
+"""Encodings by the byte order mark at the beginning of a text; a longer mark comes before a mark
+that begins it."""
 COLUMNS = ("zstd", "parquet")
 """Kinds of files that `fathom tokenize` reads."""
 WESTERN = frozenset(
@@ -31,9 +32,9 @@ ENCODINGS = {
     "cp850": "CP850", "cp932": "CP932", "euc_jp": "EUC-JP", "gb18030": "GB18030", "big5": "BIG5",
     "cp949": "CP949", "cp1252": "CP1252",
 }  # fmt: skip
-"""Encodings that are tried -> their names for iconv."""
+"""Names for iconv of the encodings that are tried."""
 LOOKED_AT = 1 << 16
-"""Bytes by which the encoding is judged."""
+"""Number of bytes by which the encoding is judged."""
 DAMAGE = 100
 """Fewest bytes beyond ASCII per invalid byte at which text counts as damaged UTF-8."""
 
@@ -50,7 +51,7 @@ def utf8_text(content: bytes, *, whole: bool = True) -> bytes | None:
 
 
 def is_recoded(content: bytes) -> bool:
-    """True for text that is not UTF-8 as it lies on the disk, by its mark."""
+    """True for text whose mark shows that it is not UTF-8 on the disk."""
     return content.startswith(tuple(MARKS)[1:])
 
 

@@ -4,6 +4,6 @@ from charset_normalizer import from_bytes
 
 
 def likely_encoding(sample: bytes, encodings: list[str]) -> str:
-    """Name of the likeliest encoding of these; empty if none fits."""
+    """Name of the likeliest of `encodings`; empty if none fits."""
     best = from_bytes(sample, cp_isolation=encodings).best()
     return best.encoding if best else ""

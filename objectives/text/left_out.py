@@ -17,12 +17,12 @@ from fathom.objectives.text.folders import unreadable
 
 WHOLE_BYTES = 1 << 28
 """Largest corpus, in bytes, of which every file is read to its end; of larger ones, only the heads
-of files are."""
+of files are read."""
 HEAD_BYTES = 1 << 16
 MOST_NAMES = 5
-"""Files that a line names."""
+"""Most files that a line names."""
 NO_TEXT = frozenset({".git", ".svn", ".hg", ".cache", ".ipynb_checkpoints", ".venv"})
-"""Hidden folders of programs."""
+"""Hidden folders of programs, whose files are never part of a corpus."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Survey:
     words: tuple[str, ...]
     """The first files that are not read, each with the reason."""
     share: float
-    """Share of the bytes of all files that the unread files have."""
+    """Share of the bytes of all files that is in unread files."""
     empty: tuple[str, ...]
 
 
@@ -131,7 +131,8 @@ def passed_over(corpus: str, files: tuple[Path, ...]) -> list[str]:
 
 
 def _beside(folder: Path, suffixes: set[str]) -> Iterator[str]:
-    """Hidden files with a suffix of those read, links to folders elsewhere, and broken links."""
+    """Hidden files with the suffix of a file that is read, links to folders elsewhere, and broken
+    links."""
     for parent, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if name not in NO_TEXT)
         hidden = any(part.startswith(".") for part in Path(parent).relative_to(folder).parts)

@@ -153,7 +153,8 @@ def _batches(mapped: Any) -> Any:
 
 
 def _segment(file: Path, whole: Any, values: Any, column: str) -> Segment:
-    """The place of a column's ids in a batch; rows, if it has any, follow each other."""
+    """The place of a column's ids in a record batch, where the ids of its rows follow each
+    other."""
     begin, end = 0, len(values)
     if pa.types.is_fixed_size_list(values.type):
         width = values.type.list_size

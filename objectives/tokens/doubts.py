@@ -18,7 +18,7 @@ from fathom.objectives.files.reading import GZIP, open_regular
 PIECES, PIECE_BYTES = 64, 4096
 """Pieces of a file that are looked at, from its start to its end, and bytes of each."""
 FEWEST = 16
-"""Ids below which a sample says nothing."""
+"""Number of ids below which a sample says nothing."""
 FORMS = {
     GZIP: "packed by gzip; unpack it: zcat {file} > {stem}.ids.bin",
     b"(\xb5/\xfd": "packed by zstd; unpack it: zstd -d --long=31 {file} -o {stem}.ids.bin",
@@ -30,7 +30,7 @@ FORMS = {
     b"\x89HDF": "HDF5; save its ids by np.save",
     b"GGUF": "GGUF, weights of a model; name a file of tokens",
 }
-"""First bytes -> words for a form that holds no raw ids, and the remedy."""
+"""Forms that hold no raw ids, in words with the remedy, by the first bytes of a file."""
 PICKLES = tuple(bytes([0x80, version, byte]) for version in (2, 3, 4, 5) for byte in b"\x95]c(")
 WHOLE = "np.fromfile({file!r}, {kind!r}).astype('u4').tofile({out!r})"
 TYPES = ("uint16", "uint32", "int64", ">u2", ">u4")
@@ -42,11 +42,11 @@ WORDS = {
     ">u2": ("the lower byte of a number takes fewer values than its upper byte, as if swapped"),
     "uint8": "both bytes of a number take the same few values",
 }
-"""Type -> the sign of its ids when they are read as numbers of 2 bytes."""
+"""Sign by which ids of each type are noticed when they are read as numbers of 2 bytes."""
 
 
 class TypeDoubtError(ObjectiveError):
-    """A raw file has ids whose type is stated nowhere, probably `dtype`."""
+    """The ids of a raw file are probably of the type `dtype`, which is stated nowhere."""
 
     def __init__(self, message: str, file: Path, dtype: str) -> None:
         super().__init__(message)
@@ -117,7 +117,7 @@ def refuse_type(file: Path, size: int, dtype: str | None) -> None:
 
 
 def shown(dtype: str) -> str:
-    """A type as a study file has it."""
+    """A type as it is written in a study file."""
     return f'"{dtype}"' if dtype.startswith(">") else dtype
 
 
@@ -144,7 +144,7 @@ def is_wide_as_bytes(content: bytes) -> bool:
 
 
 def fractions(content: bytes) -> str:
-    """The type of numbers with a point that a sample consists of; empty for anything else."""
+    """The floating-point type of the numbers in a sample; empty if they are anything else."""
     for kind in ("<f8", "<f4", "<f2"):
         numbers = _columns(content, kind, 1)[:, 0]
         values = numbers[numbers != 0]
@@ -170,7 +170,7 @@ def fitting_types(file: Path, vocabulary: int) -> list[str]:
 
 
 def _columns(content: bytes, kind: str, width: int) -> NDArray[np.generic]:
-    """A sample as rows of so many numbers of a type."""
+    """A sample as rows of `width` numbers of the type `kind`."""
     size = np.dtype(kind).itemsize * width
     return np.frombuffer(content[: len(content) // size * size], kind).reshape(-1, width)
 

@@ -1,4 +1,5 @@
-"""Files of token ids by their form: raw ids, llm.c's and NumPy's; other forms have own modules."""
+"""Files of token ids by their form: raw ids, llm.c's and NumPy's; other forms have modules of their
+own."""
 
 import glob
 import importlib
@@ -50,7 +51,7 @@ class TokenData:
     vocabulary: int | None = None
     """Number of token ids; None if the files do not say."""
     bytes: int | None = None
-    """Bytes of their text; None if the files do not say."""
+    """Bytes of the text that became these ids; None if the files do not say."""
     hashes: tuple[str, ...] | None = None
     """Hashes of Fathom's own shards."""
 
@@ -61,7 +62,8 @@ class TokenData:
 
 
 def find_tokens(place: str, split: str, *, column: str | None, dtype: str | None) -> TokenData:
-    """The token ids of a file, a folder or a glob pattern; of a folder with several splits, one.
+    """The token ids of a file, a folder or a glob pattern; of a folder with several splits, those
+    of `split`.
 
     Raises:
         ObjectiveError: when there are none, or a file is damaged.
@@ -118,7 +120,7 @@ def passed_over(place: str) -> list[str]:
 
 
 def _unread(entry: Path) -> str:
-    """The reason why an entry of a folder is not read; empty if it is, or holds no ids."""
+    """The reason why an entry of a folder is not read; empty if it is read, or holds no ids."""
     if entry.is_dir():
         return "is a folder" if any(file.suffix in SUFFIXES for file in entry.iterdir()) else ""
     inner = Path(entry.stem).suffix if entry.suffix in PACKED else entry.suffix
@@ -145,8 +147,8 @@ def has_split(place: str, split: str) -> bool:
 
 def is_token_place(place: str) -> bool:
     """True if a place looks as if it held token ids: a folder of shards or of `datasets`; a file or
-    a pattern with a known suffix; a folder whose files all have one, beside what is written with
-    them, or that has such files for both splits."""
+    a pattern with a known suffix; a folder whose files all have one, apart from the companions that
+    programs write, or that has such files for both splits."""
     path = Path(os.path.expanduser(place))
     if not path.is_dir():
         return path.suffix in SUFFIXES

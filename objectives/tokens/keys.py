@@ -34,7 +34,7 @@ class TokensConfig(NextTokenConfig):
     eval_tokens: Number = 131_072
     """Held-out tokens in an evaluation."""
     validation_fraction: Real = Field(0.01, gt=0.0, le=0.5)
-    """Fraction of `train` that is held out, its last part, if nothing else is."""
+    """Fraction of `train`, its last part, that is held out if nothing else is."""
 
     def vocab_size(self) -> int:
         """Number of token ids; reads a sample of them, and the sizes and heads of their files."""
@@ -52,7 +52,8 @@ class TokensConfig(NextTokenConfig):
 
     @property
     def tokenizer_file(self) -> Path | None:
-        """The tokenizer's file, which is named or lies beside shards; None if it is not known."""
+        """The tokenizer's file, as the study names it or as it lies beside shards; None if it is
+        not known."""
         found: Path | None = _files().tokenizer_file(self)
         return found
 
@@ -66,11 +67,13 @@ class TokensConfig(NextTokenConfig):
         return _files().splits(self)
 
     def files_on_nodes(self) -> dict[str, int]:
-        """Path -> least bytes of each file of token ids, which trials read in place."""
+        """Least size in bytes of each file of token ids, by its path; trials read the files in
+        place."""
         found = self.splits()
         return {**found.train.ends, **found.validation.ends}
 
 
 def _files() -> Any:
-    """The module that reads files of token ids, whose libraries only data need."""
+    """The module that reads files of token ids, imported late, as only reading data needs its
+    libraries."""
     return importlib.import_module("fathom.objectives.tokens.splits")

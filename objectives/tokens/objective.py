@@ -63,7 +63,8 @@ def _digest(data: TokenData) -> str:
 
 
 SAMPLES = 256
-"""Pieces of all files together that a quick digest reads; of each file at least one."""
+"""Number of pieces that a quick digest reads from all files together; at least one from each
+file."""
 SAMPLE_BYTES = 4096
 BLOCK_BYTES = 1 << 22
 

@@ -1,4 +1,4 @@
-"""The smallest and the largest token id of a split, beside its vocabulary."""
+"""The smallest and the largest token id of a split, compared with its vocabulary."""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -21,14 +21,14 @@ from fathom.objectives.tokens.shards import TRAIN, VALIDATION
 from fathom.objectives.tokens.stream import Segment, TokenFiles, TokenReader
 
 WHOLE_TOKENS = 1 << 26
-"""Tokens of a split up to which all of them are looked at, in a fraction of a second."""
+"""Largest split, in tokens, of which every token is looked at, in a fraction of a second."""
 BLOCK = 1 << 20
 SAMPLES, SAMPLE_TOKENS = 64, 512
-"""Windows of a larger split that are looked at, and tokens of each."""
+"""Number of windows that are looked at in a larger split, and tokens of each."""
 RAW = (".bin", ".npy")
 """Suffixes of files that may be raw."""
 FAR = 2
-"""A vocabulary this many times the ids in use is far larger."""
+"""Ratio of a vocabulary to the ids in use from which it is far larger."""
 
 
 def check_ids(split: TokenFiles) -> None:
@@ -59,7 +59,7 @@ def largest_id(split: TokenFiles) -> int:
 
 
 def proposed_keys(place: str) -> dict[str, object]:
-    """The keys `dtype` and `vocabulary` of token ids, where their files do not say them."""
+    """The keys `dtype` and `vocabulary` for token ids whose files do not state them."""
     dtype = None
     try:
         data = find_tokens(place, TRAIN, column=None, dtype=None)
@@ -102,15 +102,16 @@ def vocabulary_note(split: TokenFiles, place: str) -> str:
 
 
 def _differs(segment: Segment, likely: str) -> bool:
-    """True for a type of another width or order of bytes, whatever its sign."""
+    """True if the type `likely` has another width or byte order than the segment's, whatever its
+    sign."""
     stored = np.dtype(segment.dtype)
     swapped = likely.startswith(">") != (stored.byteorder == ">")
     return swapped or stored.itemsize != np.dtype(likely).itemsize
 
 
 def _range(split: TokenFiles) -> tuple[int, int, Segment]:
-    """The smallest and the largest id, and the file of the first id outside the vocabulary, or the
-    first file if there is none."""
+    """The smallest and the largest id, and the segment of the first id outside the vocabulary, or
+    the first segment if there is none."""
     return _cached(split, times_of(segment.path for segment in split.segments))
 
 

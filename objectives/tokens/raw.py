@@ -1,4 +1,4 @@
-"""Raw files of token ids, whose type is said by a header, a file beside them or `dtype`."""
+"""Raw files of token ids, whose type is stated by a header, a file beside them or `dtype`."""
 
 from pathlib import Path
 from struct import unpack_from
@@ -13,7 +13,7 @@ from fathom.objectives.tokens.stream import Segment
 
 HEADER_BYTES = 1024
 HEADERS = {20240520: ("<u2", 1), 20240801: ("<u4", 7)}
-"""First number of a file of llm.c or modded-nanogpt -> type of an id, and version."""
+"""Type of an id, and version, by the first number of a file of llm.c or modded-nanogpt."""
 OTHER_HEADERS = range(20230101, 20400101)
 """First numbers of other files of llm.c, such as weights: the dates of their forms."""
 HEADER_NUMBERS = 16
@@ -22,11 +22,11 @@ MEGATRON = b"MMIDIDX\0\0"
 """First bytes of the .idx that Megatron-LM and fairseq write beside a .bin."""
 MEGATRON_TYPES = {1: "|u1", 2: "|i1", 3: "<i2", 4: "<i4", 5: "<i8", 8: "<u2", 9: "<u4", 10: "<u8"}
 MEGATRON_HEAD = 34
-"""Bytes before the sizes of its sequences: mark, version, type, and two counts."""
+"""Bytes of such an .idx before the sizes of its sequences: mark, version, type, and two counts."""
 
 
 def raw_segment(file: Path, dtype: str | None) -> Segment:
-    """The ids of a raw file; where nothing says their type, they have 2 bytes.
+    """The ids of a raw file; if nothing states their type, they have 2 bytes.
 
     Raises:
         ObjectiveError: when it is damaged, holds something else, or its ids are of another type.

@@ -18,9 +18,9 @@ TOKENIZER = "tokenizer.json"
 TRAIN, VALIDATION = "train", "validation"
 SPLITS = (TRAIN, VALIDATION)
 LARGEST_INDEX = 1 << 28
-"""Bytes of an index beyond which the file is none."""
+"""Size in bytes above which a file can't be an index."""
 OTHERS = {"litdata": {"chunks", "config"}, "MosaicML Streaming": {"version", "shards"}}
-"""Program -> keys of the index that it writes beside its chunks."""
+"""Keys of the index that each other program writes beside its chunks, by the program's name."""
 
 Whole = Annotated[int, Field(ge=0)]
 
@@ -38,7 +38,7 @@ class Split(Group):
 
     tokens: Whole
     documents: Whole
-    """Documents, or parts of long ones."""
+    """Number of documents, or of parts of long ones."""
     bytes: Whole
     """Bytes of the text that was cut into these tokens."""
     shards: tuple[Shard, ...]
@@ -74,7 +74,7 @@ def is_shard_folder(folder: Path) -> bool:
 
 
 def refuse_others(folder: Path) -> None:
-    """Refuses a folder of chunks with an index of another program, whose headers are no ids.
+    """Refuses a folder whose index is another program's, as the headers of its chunks are no ids.
 
     Raises:
         ObjectiveError: with the name of the program.
@@ -90,7 +90,8 @@ def refuse_others(folder: Path) -> None:
 
 
 def shard_type(file: Path) -> str:
-    """The type of an id in a shard that `fathom tokenize` wrote; empty if the file is none."""
+    """The type of an id in a shard that `fathom tokenize` wrote; empty if the file is no such
+    shard."""
     try:
         index = Index.model_validate(_index(file.parent))
     except ValidationError:

@@ -13,12 +13,12 @@ from fathom.objectives.tokens.stream import TokenFiles
 from fathom.objectives.tokens.tokenizers import id_count, read_tokenizer
 
 MOST_NAMES = 5
-"""Files that a line names."""
+"""Most files that a line names."""
 APART = (
     "name other files; without `validation`, files of `train` with a name such as val.bin are "
     "held out, or else the last part of `train`"
 )
-"""What to do where held-out tokens are trained on."""
+"""What to do if held-out tokens are trained on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,8 @@ def data_note(keys: TokensConfig) -> str:
 
 
 def tokenizer_file(keys: TokensConfig) -> Path | None:
-    """The tokenizer's file, which is named or lies beside shards; None if it is not known."""
+    """The tokenizer's file, as the study names it or as it lies beside shards; None if it is not
+    known."""
     if keys.tokenizer:
         return Path(keys.tokenizer).expanduser().absolute()
     beside = Path(keys.train).expanduser().absolute() / TOKENIZER
@@ -87,7 +88,7 @@ def splits(keys: TokensConfig) -> TokenSplits:
 
 def _found(keys: TokensConfig) -> tuple[TokenData, ...]:
     """Returns the training data, and the held-out data if `validation` names them or the folder
-    `train` has them apart."""
+    `train` keeps them apart."""
     held_out = keys.validation
     if held_out is None and has_split(keys.train, VALIDATION):
         held_out = keys.train

@@ -1,7 +1,7 @@
 """Token ids that lie in files: read window by window, never as a whole.
 
-Windows are read with `pread` and not through a memory map: the pages of a map count as the
-worker's own memory, whatever the system could take back, and a page fault holds up all threads.
+Windows are read with `pread` and not through a memory map: the pages of a map count as the worker's
+own memory, even those that the system could take back, and a page fault holds up all threads.
 Workers of a node share the system's page cache either way.
 
 Shapes: B windows, N tokens of each.
@@ -49,7 +49,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class TokenFiles:
-    """Token ids in files, as they travel to workers: places and no ids."""
+    """Token ids in files, as they travel to workers: the places of ids, not the ids."""
 
     segments: tuple[Segment, ...]
     vocab_size: int
@@ -72,7 +72,7 @@ class TokenFiles:
 
     @property
     def ends(self) -> dict[str, int]:
-        """Path -> bytes that each file has at least."""
+        """Least size in bytes of each file, by its path."""
         return {segment.path: segment.end for segment in self.segments}
 
 
@@ -157,7 +157,8 @@ class TokenReader:
 
 
 def not_seen(files: Mapping[str, int]) -> dict[str, str]:
-    """Path -> the reason, for each of these files that is missing here or has fewer bytes."""
+    """The reason why this machine does not see a file, by path, for each of these files that is
+    missing here or has fewer bytes."""
     reasons = {}
     for path, least in files.items():
         try:

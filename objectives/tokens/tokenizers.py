@@ -8,14 +8,14 @@ from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.files.reading import open_regular
 
 LARGEST_FILE = 1 << 28
-"""Bytes beyond which a file is no tokenizer."""
+"""Size in bytes above which a file can't be a tokenizer."""
 
 
 def read_tokenizer(path: Path) -> Tokenizer:
     """The tokenizer of a file, which neither cuts texts nor pads them.
 
     Raises:
-        ObjectiveError: when the file is none.
+        ObjectiveError: when the file is no tokenizer.
     """
     try:
         with open_regular(path) as file:

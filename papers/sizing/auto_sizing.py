@@ -34,7 +34,7 @@ def shrunk(rows_GN: Tensor, amount: float) -> Tensor:
 
 def clipped(rows_GN: Tensor, amount: float) -> Tensor:
     """Groups (G, N) after a proximal step of the sum of their largest magnitudes: in each group the
-    magnitudes above a ceiling are cut to it, which takes `amount` off their sum, or all of it.
+    magnitudes above a ceiling are cut to it, so that their sum falls by `amount`, or to 0.
 
     >>> clipped(torch.tensor([[5.0, -3.0, 1.0]]), 4.0).tolist()
     [[2.0, -2.0, 1.0]]

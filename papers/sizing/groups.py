@@ -23,11 +23,11 @@ class GroupFamily:
     """Groups of one kind in one layer."""
 
     weights: tuple[tuple[nn.Parameter, Tensor], ...]
-    """Each weight that groups have a part of, with a view of these parts, (G, ...)."""
+    """Each weight of which groups have parts, with a view of these parts, (G, ...)."""
 
     def reach(self, norm: GroupNorm, rates: Mapping[Tensor, float]) -> float:
-        """Norm of the step of a group whose weights move by their values in `rates`; whether the
-        group becomes zero depends on it. L2 for `l21`, L1 for `linf1`."""
+        """Norm of the step that a group takes when its weights move by their values in `rates`: L2
+        for `l21`, L1 for `linf1`. It decides whether the group becomes zero."""
         moves = [(rates[weight], view[0].numel()) for weight, view in self.weights]
         if norm is GroupNorm.L21:
             return math.sqrt(sum(rate**2 * count for rate, count in moves))
@@ -74,13 +74,13 @@ def families(model: nn.Module, part: SizedPart) -> Iterator[GroupFamily]:
 
 
 def linears(module: AnyAttention | FeedForward) -> list[nn.Linear]:
-    """The linear maps of a branch; the last one is its output's."""
+    """The linear maps of a branch; the last one makes its output."""
     return [child for child in module.children() if isinstance(child, nn.Linear)]
 
 
 def neurons(module: FeedForward, into_FD: Tensor) -> Tensor:
-    """View (F, 1 or 2, D) of the weight or bias into a feed-forward: each neuron's row, or those of
-    its gate and its value."""
+    """View (F, 1 or 2, D) of the weight or bias into a feed-forward: each neuron's row, or the rows
+    of its gate and its value."""
     gates = 2 if module.gated else 1
     return into_FD.view(gates, len(into_FD) // gates, -1).transpose(0, 1)
 

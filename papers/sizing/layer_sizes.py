@@ -1,4 +1,4 @@
-"""Sizes of layers that differ, and the parameters of a model that has them.
+"""Sizes of layers that differ from each other, and the parameters of a model that has them.
 
 Standard library only.
 """
@@ -14,11 +14,12 @@ class LayerSizes:
     """Heads and feed-forward neurons of one layer."""
 
     n_heads: int
-    """Heads; 0 where attention adds nothing and is gone."""
+    """Heads; 0 if attention adds nothing and is removed."""
     d_ff: int
-    """Feed-forward neurons; 0 where that branch adds nothing and is gone."""
+    """Feed-forward neurons; 0 if the feed-forward branch adds nothing and is removed."""
     cross_heads: int = 0
-    """Heads of attention to an encoder's output; 0 where there is none or it is gone."""
+    """Heads of attention to an encoder's output; 0 if there is no such attention or it is
+    removed."""
 
     @property
     def branches(self) -> int:
@@ -51,7 +52,7 @@ def _layer_params(shape: Shape, sizes: LayerSizes) -> int:
 
 
 def _attention_params(shape: Shape, n_heads: int) -> int:
-    """Parameters of an attention with so many heads; 0 without heads."""
+    """Parameters of an attention with `n_heads` heads; 0 without heads."""
     if not n_heads:
         return 0
     single = replace(shape, depth=1, encoder_depth=0, source_vocab_size=0, n_heads=n_heads)

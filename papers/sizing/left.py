@@ -33,8 +33,8 @@ def sizes_left(model: Transformer) -> list[LayerSizes]:
 
 
 def counts_left(model: Transformer) -> dict[str, float]:
-    """Metric -> number of parameters, layers, branches, heads and neurons that are left; heads and
-    neurons of each layer as well."""
+    """Numbers of parameters, layers, branches, heads and neurons that are left, by the metric's
+    name; heads and neurons of each layer as well."""
     sizes = sizes_left(model)
     counts = {
         "parameters_left": params_left(model.shape, sizes),

@@ -39,9 +39,9 @@ class Tally(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyntheticObjective(ABC):
-    """Base of objectives that draw sequences of difficulties that are integers.
+    """Base of objectives that draw sequences, each with a whole number as its difficulty.
 
-    They are drawn on the host, so that every device trains on the same, and then moved.
+    Sequences are drawn on the host, so that every device trains on the same ones, and then moved.
     """
 
     letter: ClassVar[str]
@@ -51,7 +51,7 @@ class SyntheticObjective(ABC):
 
     keys: SyntheticConfig
     baselines: Mapping[int, float] = field(default_factory=dict)
-    """Difficulty -> error of a shortcut, where that is known."""
+    """Error of a shortcut at each difficulty for which it is known."""
     device: torch.device = CPU
 
     @classmethod
@@ -77,12 +77,12 @@ class SyntheticObjective(ABC):
     @property
     @abstractmethod
     def difficulties(self) -> Sequence[int]:
-        """Difficulties of the evaluation; each is the seed of its sequences as well."""
+        """Difficulties of the evaluation; each number is also the seed of its sequences."""
 
     @abstractmethod
     def draw(self, rows: int, difficulty: int | None, draws: Generator) -> tuple[Batch, Tensor]:
         """Sequences of a difficulty, or as in training if it is None; and the mask (B, T) of the
-        targets whose errors count, while the others count for the loss alone."""
+        targets whose errors count. Other targets count only for the loss."""
 
     def to(self, device: torch.device) -> Self:
         """The objective, with its batches on the device."""

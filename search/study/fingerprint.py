@@ -108,8 +108,8 @@ def check_settings(folder: RunFolder, config: StudyConfig, fingerprint: Fingerpr
 
 
 def _made_anew(folder: RunFolder, now: Fingerprint, place: str) -> Fingerprint:
-    """New fingerprint for a folder that lost its own: `now`, unless the folder's trials have
-    another."""
+    """Fingerprint `now` for a folder that lost its own; raises `RunFolderError` if the folder's
+    trials have another."""
     lines = chain(read_lines(folder.records), read_lines(folder.journal))
     recorded = next((line["fingerprint"] for line in lines if "fingerprint" in line), None)
     if recorded is None:

@@ -14,7 +14,8 @@ from fathom.search.study.timing.sized_times import times_by_budget
 from fathom.search.study.timing.step_times import frozen_steps
 
 Check = Callable[[TrialRecord], TrialRecord]
-"""Returns a record as it is; raises `ValueError` for one that the study can't have."""
+"""Function that returns a record as it is, and raises `ValueError` for one that the study can't
+have."""
 
 
 def read_records(folder: RunFolder, config: StudyConfig) -> list[TrialRecord]:

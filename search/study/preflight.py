@@ -52,17 +52,17 @@ class Cap:
     price: float
 
     def of(self, device_seconds: float) -> float:
-        """Cost of so many seconds of a device."""
+        """Cost of `device_seconds` seconds of a device."""
         return device_seconds / 3600 * self.price
 
     def after(self, device_seconds: float) -> "Cap":
-        """The cap that is left after so many seconds of a device."""
+        """The cap that is left after `device_seconds` seconds of a device."""
         return Cap(max(0.0, self.cost - self.of(device_seconds)), self.price)
 
 
 @dataclass(frozen=True, slots=True)
 class ReadyRun:
-    """A run that has passed every check which needs no framework, with its plan."""
+    """A run that has passed every check that needs no framework, with its plan."""
 
     config: StudyConfig
     """The study at one horizon, without passwords."""
@@ -72,17 +72,17 @@ class ReadyRun:
     plans: tuple[BudgetPlan, ...]
     """Plan of each budget, by ascending size."""
     began: float = field(default_factory=time.time)
-    """Unix time of these checks, with which the run begins."""
+    """Unix time of the checks, at which the run begins."""
     began_monotonic: float = field(default_factory=time.monotonic)
-    """Time of the monotonic clock, which nobody sets, at these checks; the hours of the run count
-    from it."""
+    """Time of the checks by the monotonic clock, which nobody sets; the hours of the run count from
+    it."""
     max_hours: float | None = None
     """Hours after which the search ends, those of earlier runs included; None without a limit."""
     cap: Cap | None = None
     """Most that trials may cost, those of earlier runs included; None without a limit."""
     trust: bool = False
-    """True if the user trusts the code and the stores that the run folder and the store beside it
-    name."""
+    """True if the user trusts the code and the stores that are named in the run folder and in the
+    store beside it."""
 
     @property
     def folder(self) -> RunFolder:
@@ -97,14 +97,14 @@ class ReadyRun:
 
 @dataclass(frozen=True, slots=True)
 class ReadyStudy:
-    """A study whose runs have passed every check which needs no framework."""
+    """A study whose runs have passed every check that needs no framework."""
 
     config: StudyConfig
     """The study without passwords."""
     folder: RunFolder
     """The run folder of the study, which holds those of its horizons if there are several."""
     runs: tuple[ReadyRun, ...]
-    """By ascending horizon."""
+    """Runs of the study, by ascending horizon."""
     max_hours: float | None = None
     """Hours after which the search ends, those of all runs together; None without a limit."""
     cap: Cap | None = None
@@ -186,7 +186,7 @@ def _check_writable(runs: Path) -> None:
 
 
 def check_trusted(config: StudyConfig, file: Path, *, trust: bool) -> None:
-    """Checks that the user allows code to run which a run folder or an answer names.
+    """Checks that the user allows running the code that a run folder or an answer names.
 
     Such a file may be another person's; a study file that the user writes is trusted.
 
@@ -221,7 +221,7 @@ def check_own_loop(config: StudyConfig) -> None:
 
 
 def check_kept_study(file: Path) -> None:
-    """Raises `RunFolderError` if a file is the `config.yaml` of a run folder, and lost."""
+    """Raises `RunFolderError` if `file` is the `config.yaml` of a run folder and is lost."""
     folder = RunFolder(file.parent)
     if file == folder.config:
         folder.check_files()
@@ -229,7 +229,8 @@ def check_kept_study(file: Path) -> None:
 
 
 def check_trusted_study(config: StudyConfig, file: Path, *, trust: bool) -> None:
-    """Checks `trust`, also for the store that a study names, if its file is of a run folder.
+    """Checks that the user trusts the code of a study and, if its file is in a run folder, its
+    store.
 
     Raises:
         ConfigError: if such a file names code or a store, and `trust` is not given.
@@ -257,7 +258,8 @@ def _is_of_run(file: Path) -> bool:
 
 
 def check_same_study(config: StudyConfig, folder: RunFolder) -> None:
-    """Checks that a run folder is new or holds the same study, as trials of two can't be compared.
+    """Checks that a run folder is new or holds the same study, as trials of two studies can't be
+    compared.
 
     Raises:
         RunFolderError: if it holds another study, or files that are not plain files.

@@ -1,4 +1,4 @@
-"""The runs of a study: one, or one for each of its horizons in the folder of the whole."""
+"""The runs of a study: one, or one for each of its horizons in the folder of the whole study."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -20,28 +20,28 @@ SCHEMES = {
 }
 """Schemes of the addresses of MLflow's own stores."""
 SECRETS = ("password", "passwd", "pwd", "token", "secret")
-"""Ends of the names of parameters of a database's address that hold secrets."""
+"""Endings of the names of those parameters in a database's address that hold secrets."""
 SECRET_KEY = rf"\w++(?:{'|'.join(f'(?<={end})' for end in SECRETS)})="
-"""Pattern of such a parameter, at the start of a word: possessive, so that no long word is read
-again from each of its letters."""
+"""Pattern of the name of such a parameter, from the start of a word; possessive, so that no long
+word is read again from each of its letters."""
 
 SQLITE = b"SQLite format 3"
 """First bytes of a database of SQLite."""
 MALFORMED, NO_DATABASE = "database disk image is malformed", "file is not a database"
-"""Ends of SQLite's messages on a damaged file, and on one that need not be a store."""
+"""Ends of SQLite's messages on a damaged database, and on a file that is no database."""
 LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-"""Codes of the errors of an SQLite file that is locked."""
+"""Error codes of an SQLite file that is locked."""
 
 
 DRIVERS = {
     "MySQLdb": "run `pip install pymysql` and write mysql+pymysql:// for mysql://",
     "psycopg": "run `pip install 'fathom-depth[postgres]'`",
 }
-"""Module of a database's driver -> what to do where it is not installed."""
+"""What to do if the driver of a database is not installed, by the driver's module."""
 
 
 OPTUNA = "optuna:"
-"""Prefix that marks an address as Optuna's where it could be MLflow's too."""
+"""Prefix that marks an address as Optuna's if it could be MLflow's too."""
 
 
 FOLDERS = "MLFLOW_ALLOW_FILE_STORE"
@@ -71,7 +71,7 @@ def check_form(uri: str) -> None:
 
 
 def check_store(uri: str) -> None:
-    """Refuses an address that is malformed, or of a folder, to which MLflow writes no longer.
+    """Refuses an address that is malformed, or is a folder, as MLflow no longer writes to folders.
 
     Raises:
         TrackingError: says what is wrong with it.
@@ -101,8 +101,8 @@ def check_model_name(name: str, own_model: str | None = None) -> None:
 
 
 def is_locked(error: BaseException | None) -> bool:
-    """True if an error, or one behind it, is that of an SQLite file that another process has
-    locked."""
+    """True if an error, or one of its causes, says that another process has locked an SQLite
+    file."""
     while error is not None:
         if isinstance(error, sqlite3.OperationalError):
             return getattr(error, "sqlite_errorcode", None) in LOCKED

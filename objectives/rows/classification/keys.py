@@ -99,7 +99,7 @@ class ClassificationConfig(RowsConfig):
 
     def data_note(self) -> str:
         """A line on held-out rows that are trained on as well, and on rows that are far shorter
-        than the context; empty if none are."""
+        than the context; empty if there are none."""
         if self.data == GENERATED:
             return ""
         splits, vocabulary = self.read()

@@ -50,14 +50,14 @@ class Text:
 
 
 TextSplits = dict[str, list[Text]]
-"""Labelled texts of a study: split -> its texts."""
+"""Labelled texts of a study, by split."""
 
 
 def read_texts(
     *, data: str, label: str | None, dev: str | None, test: Mapping[str, str],
     rules: Mapping[str, Any], context: int, validation_fraction: float,
 ) -> TextSplits:  # fmt: skip
-    """Split -> its texts: `train`, `dev` and others. Each is read or drawn once; `rules` are for
+    """Texts by split: `train`, `dev` and others. Each split is read or drawn once; `rules` are for
     generated expressions.
 
     Raises:
@@ -97,7 +97,7 @@ def _generate(rules: Mapping[str, Any], context: int) -> TextSplits:
 
 
 def _read_splits(data: str, label: str | None) -> TextSplits:
-    """Split -> its texts at a place; several if the place is a folder that names them."""
+    """Texts by split at a place; several splits if the place is a folder that names them."""
     folder = Path(data).expanduser()
     if data in LISTOPS or not (folder / "train").is_dir():
         return {"train": _read(data, label)}
@@ -181,7 +181,8 @@ def _rows(place: tsv.Place, label: str | None) -> Iterator[Text]:
 
 
 def _header(line: tsv.TsvLine) -> tuple[int, int, int] | None:
-    """The columns of label and text, and how many there are, where a header names them."""
+    """The columns of label and text and the number of columns, if the line is a header that names
+    them."""
     names = [cell.strip().lower() for cell in line.cells]
     labels = [at for at, name in enumerate(names) if name in LABEL_NAMES]
     texts = [at for at, name in enumerate(names) if name in TEXT_NAMES]
@@ -233,7 +234,7 @@ class TextVocabulary:
 
     tokenizer: str
     words: Mapping[str, int]
-    """Word -> token id; empty for bytes."""
+    """Token id of each word; empty for bytes."""
     classes: tuple[str, ...]
 
     @property

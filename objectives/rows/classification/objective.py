@@ -125,13 +125,13 @@ class Classification:
         )
 
     def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
-        """Training texts, each drawn from all; drawn on the host, which must know their lengths."""
+        """Batch of training texts, drawn on the host, which must know their lengths."""
         rows = training_rows(len(self.train.rows), seed=seed, step=step, batch_size=batch_size)
         longest = int(self.train.rows.lengths[rows].max())
         return self.train.batch(rows, arrays.batch_width(longest, self.context))
 
     def loss(self, model: Model, batch: Batch) -> Tensor:
-        """Batch of training texts, drawn on the host, which must know their lengths."""
+        """Mean nats per text, a scalar."""
         logits_BC, classes_B = self._pooled(model, batch)
         return F.cross_entropy(logits_BC, classes_B)
 

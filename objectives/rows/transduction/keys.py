@@ -17,7 +17,7 @@ class PretrainingConfig(Group):
     """Text that a model is trained on before the rows."""
 
     corpus: str = Field("stdlib", max_length=4096)
-    """Text to train on, as `corpus` of `language`."""
+    """Text to train on, given as the key `corpus` of `objective: language`."""
     words: Positive = 8192
     """Number of the text's most frequent words in the vocabulary; other words of the text carry no
     loss."""
@@ -62,7 +62,7 @@ class TransductionConfig(RowsConfig):
         return read_splits(**self.model_dump(exclude={"name", "eval_examples", "pretraining"}))
 
     def pretraining_text(self) -> str:
-        """The text that is trained on before the rows, whole; empty without pre-training."""
+        """The whole text that is trained on before the rows; empty without pre-training."""
         return read_whole(self.pretraining.corpus) if self.pretraining else ""
 
     def words(self, train: list[Pair], text: str) -> list[str]:
@@ -76,7 +76,7 @@ class TransductionConfig(RowsConfig):
 
     def data_note(self) -> str:
         """A line on held-out rows that are trained on as well, on rows that are far shorter than
-        the context, and on text that is not read; empty if none are."""
+        the context, and on text that is not read; empty if there are none."""
         splits = self.read()
         lengths = [pair.context for pairs in splits.values() for pair in pairs]
         rows = {name: rows_of(pairs) for name, pairs in splits.items()}
@@ -86,7 +86,8 @@ class TransductionConfig(RowsConfig):
         return "; ".join(filter(None, notes))
 
     def for_probe(self, *, context: int, eval_tokens: int) -> Self:
-        """The keys without the text, and with fewer rows in an evaluation; rows stay as long."""
+        """The keys without the text, and with fewer rows in an evaluation; rows keep their
+        length."""
         keys = super().for_probe(context=context, eval_tokens=eval_tokens)
         pretraining = self.pretraining and self.pretraining.model_copy(update={"tokens": 0})
         return keys.model_copy(update={"pretraining": pretraining})

@@ -1,9 +1,9 @@
 """Sequence to sequence with one decoder: it reads the source, then writes the target.
 
 A row is `start source separator target end`; only the target and its end are asked. Exact match is
-that of greedy decoding, measured in one pass: the decoder writes the target and stops if and only
-if, given each true beginning of it, the most likely next token is the true one. (At the first
-place where that fails the decoder, having written the true tokens before it, writes another.)
+that of greedy decoding, measured in one pass: the decoder writes the whole target and stops if and
+only if the most likely token after each true beginning is the true one. (At the first place where
+it is not, the decoder has written only true tokens so far, and adds a wrong one.)
 """
 
 import dataclasses
@@ -77,7 +77,7 @@ class Pretraining:
     text: Ids | Tensor
     """The words of the text as ids."""
     tokens: int
-    """Tokens at the start of the horizon that are of the text."""
+    """Tokens at the start of the horizon that come from the text."""
 
     @classmethod
     def of(cls, text: str, ids: Mapping[str, int], keys: TransductionConfig) -> Self:
@@ -169,7 +169,7 @@ class Transduction:
     def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
         """Batch of training rows, drawn on the host, which must know their lengths.
 
-        During the pre-training, windows of its text instead.
+        During the pre-training, the batch has windows of its text instead.
         """
         if self.pretraining:
             text = self.pretraining.batch(

@@ -52,8 +52,8 @@ def read_splits(
     *, data: str, dev: str | None, test: str | None, generalisation: Mapping[str, str],
     validation_fraction: float, context: int,
 ) -> dict[str, list[Pair]]:  # fmt: skip
-    """Split -> its rows: `train`, `dev` and others. Each file is read once; files that the user
-    names replace splits of a named data set.
+    """Rows by split: `train`, `dev` and others. Each file is read once; files that the user names
+    replace splits of a named data set.
 
     Raises:
         ObjectiveError: when a file is missing or malformed, or a row exceeds the context.

@@ -1,7 +1,7 @@
 """Batches of pairs of similar length, each pair once an epoch.
 
-A batch has the tokens of `batch_size` sequences of the whole context: a batch of pairs that need
-half of the context has twice as many, and so on. Batches of a bucket are padded to one width, so
+A batch has the tokens of `batch_size` sequences of the whole context: a batch has twice as many
+pairs if these need half of the context, and so on. Batches of a bucket are padded to one width, so
 that there are no more shapes of batches than buckets.
 """
 
@@ -28,8 +28,8 @@ class Buckets:
         return len(_cut(self, batch_size)[0])
 
     def batch(self, *, seed: int, step: int, batch_size: int) -> tuple[Rows, int]:
-        """Indices (R,) of the pairs of a step and the `PARTS` of their bucket, a function of `seed`
-        and `step` alone. R is at most `batch_size` times the parts.
+        """Indices (R,) of the pairs of a step and the number in `PARTS` of their bucket, a function
+        of `seed` and `step` alone. R is at most `batch_size` times the parts.
 
         An epoch permutes all pairs, sorts them by bucket, cuts them into batches and permutes
         these. A batch across two buckets has the width of the longer one, and the last one of an
@@ -52,7 +52,7 @@ def _sorted(buckets: Buckets, seed: int, epoch: int) -> Rows:
 
 @lru_cache(maxsize=4)
 def _cut(buckets: Buckets, batch_size: int) -> tuple[Rows, Rows]:
-    """The first place of each batch of an epoch, and its `PARTS`."""
+    """The first place of each batch of an epoch, and its number in `PARTS`."""
     ends = np.bincount(buckets.bucket_R, minlength=len(PARTS)).cumsum()
     starts, parts, first = [], [], 0
     for parts_of_bucket, end in zip(PARTS, ends.tolist(), strict=True):

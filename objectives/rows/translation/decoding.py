@@ -23,7 +23,7 @@ class Translator(Protocol):
         """An empty cache for `decode`; its `select` takes rows, some of them repeatedly."""
 
     def decode(self, inputs_BT: Tensor, memory: Any, cache: Any) -> Tensor:
-        """Logits (B, T, V) of the inputs, which follow those that the cache has seen."""
+        """Logits (B, T, V) of inputs that continue those in the cache."""
 
 
 @torch.no_grad()
@@ -48,9 +48,9 @@ def beam_search(
     """The best target of each source that a beam finds, (B, T), padded after the end.
 
     A hypothesis of n tokens, its end included, is worth its log-probability divided by ((5 + n) /
-    6) ** penalty (Wu et al. 2016). An end counts where it is among the best `width` of all
-    candidates. A sentence is done when `width` hypotheses have ended; if none has ended at last,
-    its best unended hypothesis is taken.
+    6) ** penalty (Wu et al. 2016). An end counts if it is among the best `width` of all candidates.
+    A sentence is done when `width` hypotheses have ended; if none has ended at last, its best
+    unended hypothesis is taken.
     """
     B, W = len(sources_BS), width
     device = sources_BS.device

@@ -19,7 +19,7 @@ PARTS = (1, 2, 3, 4, 6, 8, 12, 16)
 """Number of pairs in a batch for each sequence of full length, by bucket: the shorter the pairs,
 the more."""
 LEAST_SHARE = 0.5
-"""Smallest share of padding that is worth a line."""
+"""Smallest share of padding that the note on the data mentions."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,8 +97,8 @@ class EncodedText:
 
     @property
     def epoch_tokens(self) -> int:
-        """Tokens of the horizon that an epoch takes: all of its batches with padding, but without
-        the empty rows of the last one."""
+        """Training tokens of an epoch: all of its batches with padding, but without the empty rows
+        of the last one."""
         parts = np.array(PARTS)[buckets_of(self.train.lengths, self.context)]
         return int(np.ceil(self.context * (1 / parts).sum()))
 

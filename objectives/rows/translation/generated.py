@@ -44,8 +44,8 @@ class Phrase:
 
 
 def drawn(language: DrawnLanguage) -> Iterator[tuple[str, str]]:
-    """Yields distinct sources with their translations, the same every time; where the language has
-    fewer sentences than are asked for, as many as were found."""
+    """Yields distinct sources with their translations, the same every time; if the language has
+    fewer sentences than are asked for, all that were found."""
     draws, seen = random.Random(0), set[str]()
     for _ in range(20 * language.pairs):
         if len(seen) == language.pairs:

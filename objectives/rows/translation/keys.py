@@ -14,7 +14,7 @@ from fathom.objectives.text.tokenizer import BPE, BYTE_IDS
 from fathom.objectives.token_ids import PAD
 
 SUBWORDS = f"{BPE}:4000"
-"""Tokenizer of text that is not generated, where none is named."""
+"""Default tokenizer of text that is not generated."""
 WORDS = "words"
 TOKENS_FROM = PAD + 3
 """Id of the first token of a text."""
@@ -63,7 +63,7 @@ class BeamConfig(Group):
     width: Few = Field(5, le=100)
     """Hypotheses of a sentence; 1 is greedy decoding."""
     length_penalty: Real = Field(1.0, ge=0.0, le=10.0)
-    """Power of the length by which the log-probability of a hypothesis is divided."""
+    """Exponent of the length penalty that divides the log-probability of a hypothesis."""
 
 
 class TranslationConfig(RowsConfig):
@@ -77,18 +77,19 @@ class TranslationConfig(RowsConfig):
     `multi30k_en_de`, `multi30k_en_fr`, `autshumato_en_nso` or `generated`; files are plain or
     .gz."""
     dev: ParallelFiles | None = None
-    """Pairs of each evaluation; without them, a part of the training pairs."""
+    """Pairs of each evaluation; by default a part of the training pairs."""
     test: ParallelFiles | None = None
-    """Pairs that are translated at the end; without them, a part of the training pairs."""
+    """Pairs that are translated at the end; by default a part of the training pairs."""
     columns: tuple[Few, Few] = (1, 2)
     """The columns of source and target in a table, counted from 1."""
     held_out: Positive = 1000
-    """Most training pairs for each of `dev` and `test` that is not named; at most a tenth."""
+    """Most training pairs that are held out for each of `dev` and `test` that is not given; at most
+    a tenth."""
     train_pairs: Number | None = None
-    """Train on so many of the pairs; fewer are always a part of more."""
+    """Most pairs to train on; a smaller number takes a part of what a larger one takes."""
     tokenizer: Annotated[str, BeforeValidator(_tokenizer)] | None = None
-    """`bpe:N` for subwords, or `words` between blanks; by default `bpe:4000`, and `words` of
-    `generated`."""
+    """`bpe:N` for subwords, or `words` between blanks; by default `bpe:4000`, or `words` if data
+    are `generated`."""
     vocabulary: Literal["joint", "separate"] = "joint"
     """One tokenizer for both sides, or one for each."""
     context: Positive = 64
@@ -131,7 +132,7 @@ class TranslationConfig(RowsConfig):
         return 0 if self.is_joint else int(_encoded().sizes(self)[0])
 
     def train_tokens(self) -> int:
-        """Tokens of the horizon that an epoch takes, padding included; reads the pairs."""
+        """Training tokens of an epoch, padding included; reads the pairs."""
         return int(_encoded().survey(self)[0])
 
     def data_note(self) -> str:
@@ -140,5 +141,6 @@ class TranslationConfig(RowsConfig):
 
 
 def _encoded() -> Any:
-    """The module that makes token ids of pairs, whose libraries only data need."""
+    """The module that makes token ids of pairs, imported late, as only reading data needs its
+    libraries."""
     return importlib.import_module("fathom.objectives.rows.translation.encoded")

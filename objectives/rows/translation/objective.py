@@ -28,7 +28,7 @@ from fathom.objectives.token_ids import PAD
 from fathom.objectives.token_loss import answers, masked_loss, processes_of
 
 Decoder = Callable[[Tensor], Tensor]
-"""Sources (B, S) to targets (B, T), both padded."""
+"""Function from sources (B, S) to targets (B, T), both padded."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,7 +56,7 @@ class SentencePairs:
 
     @property
     def lengths(self) -> Rows:
-        """Tokens of the longer side of each pair, as a model reads it: (R,)."""
+        """Tokens that a model reads of the longer side of each pair, (R,)."""
         return np.maximum(self.sources.lengths, self.targets.lengths - 1)
 
     def batch(self, rows: Rows, width: int, *, count: int) -> Batch:
@@ -78,10 +78,10 @@ class Translation:
     buckets: Buckets
     tokens: PairTokens
     references: tuple[str, ...]
-    """The targets of `test`, as they are."""
+    """The targets of `test` as text, unchanged."""
     vocab_size: int
     source_vocab_size: int
-    """Number of token ids of the sources, if they are not those of the targets; else 0."""
+    """Number of token ids that only sources have; 0 if sources and targets share their ids."""
     context: int
     eval_examples: int
     translated: int
@@ -118,7 +118,8 @@ class Translation:
         return math.log(self.vocab_size)
 
     def to(self, device: torch.device) -> Self:
-        """The objective with every split on the device, where sacrebleu must be as well."""
+        """The objective with every split on the device; raises `ObjectiveError` if sacrebleu is not
+        installed."""
         check_sacrebleu()
         return replace(
             self, train=self.train.to(device), dev=self.dev.to(device), test=self.test.to(device)

@@ -81,7 +81,7 @@ def _of_two_files(source: tsv.Place, target: tsv.Place) -> list[tuple[int, str, 
 
 def _of_table(place: tsv.Place, columns: tuple[int, int]) -> tuple[list[tuple[int, str, str]], int]:
     """Number, source and target of each line that is not blank and has as many columns as most
-    lines; the number of lines that have more or fewer."""
+    lines; and the number of lines that have more or fewer columns."""
     name, lines = tsv.name_of(place), enumerate(_lines(_known(place)), 1)
     rows = [tsv.TsvLine(name, at, tuple(line.split("\t"))) for at, line in lines if line.strip()]
     if not rows:

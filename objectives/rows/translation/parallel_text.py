@@ -12,8 +12,8 @@ from fathom.objectives.rows.translation.generated import GENERATED, DrawnLanguag
 from fathom.objectives.rows.translation.pair_files import Files, SentencePair, read_pairs
 
 HELD_OUT_FRACTION = 0.1
-"""Largest fraction of the distinct sources that each of `dev` and `test` takes of the training
-pairs."""
+"""Largest fraction of the distinct sources of the training pairs that each of `dev` and `test`
+takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +80,8 @@ def _paths(files: Files) -> tuple[str, ...]:
 def _held_out(
     pairs: Sequence[SentencePair], names: Sequence[str], most: int
 ) -> dict[str, list[SentencePair]]:
-    """Split -> its held-out pairs, the first pair of each of its sources; raises `ObjectiveError`
-    if there are too few sources."""
+    """Held-out pairs by split, the first pair of each source; raises `ObjectiveError` if there are
+    too few sources."""
     firsts: dict[str, SentencePair] = {}
     for pair in pairs:
         firsts.setdefault(pair.source, pair)

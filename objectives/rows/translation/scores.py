@@ -14,11 +14,12 @@ HAN = re.compile(r"[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 WITHOUT_BLANKS = re.compile(
     r"[\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\ua9e0-\ua9ff]"
 )
-"""Letters of Thai, Lao, Tibetan, Burmese, Khmer and Japanese, which write none either."""
+"""Letters of Thai, Lao, Tibetan, Burmese, Khmer and Japanese, which are written without blanks
+too."""
 CHINESE = 0.1
 """`WITHOUT_BLANKS` letters per Chinese letter below which a text counts as Chinese."""
 METRICS = {"bleu": "BLEU", "chrf": "CHRF"}
-"""Name of a metric -> its class in sacrebleu."""
+"""Class in sacrebleu of each metric, by the metric's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +41,8 @@ def check_sacrebleu() -> None:
 
 
 def bleu_tokenizer(references: Sequence[str]) -> str:
-    """sacrebleu's tokenizer for BLEU: `13a`, which cuts at blanks and punctuation; for languages
-    that write no blanks, by most letters, `zh` for Chinese and `char` for others."""
+    """sacrebleu's tokenizer for BLEU: `13a`, which cuts at blanks and punctuation; if most letters
+    are of languages without blanks, `zh` for Chinese and `char` for others."""
     text = "".join("".join(line.split()) for line in references)
     han, others = len(HAN.findall(text)), len(WITHOUT_BLANKS.findall(text))
     if 2 * (han + others) <= len(text):
@@ -50,7 +51,7 @@ def bleu_tokenizer(references: Sequence[str]) -> str:
 
 
 def scores(outputs: Sequence[str], references: Sequence[str]) -> Mapping[str, Score]:
-    """The scores of a system's output, a line for each reference."""
+    """The scores of a system's outputs, of which there is one for each reference."""
     library: Any = import_module("sacrebleu.metrics")  # takes a quarter of a second
     found = {}
     for name, class_name in METRICS.items():

@@ -33,7 +33,7 @@ class SentenceTokens:
         return [[*(TOKENS_FROM + token for token in sentence.ids), END] for sentence in encoded]
 
     def text(self, ids: Sequence[int]) -> str:
-        """The text of token ids, on one line; special ones have none."""
+        """The text of token ids, on one line; special ids have no text."""
         kept = [token - TOKENS_FROM for token in ids if token >= TOKENS_FROM]
         return " ".join(self.tokenizer.decode(kept).split())
 

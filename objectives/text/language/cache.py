@@ -45,7 +45,7 @@ class CutText:
     vocab_size: int
     validation_bytes: int
     digest: str
-    """Digest of the text, as it is split."""
+    """Digest of both splits of the text."""
 
 
 def cut_text(keys: LanguageConfig, folder: Path | None) -> CutText:

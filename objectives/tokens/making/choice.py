@@ -52,7 +52,7 @@ def choose(
     name: str, files: Sequence[SourceFile], field: str, *, end: str | None, vocabulary: int | None,
     validation: float,
 ) -> Chosen:  # fmt: skip
-    """The tokenizer of a name; byte pairs are learned on the files.
+    """The tokenizer that `name` stands for; byte pairs are learned on the files.
 
     Raises:
         ObjectiveError: when it has no token for the end of a document, or too little to learn on.

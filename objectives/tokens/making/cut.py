@@ -57,7 +57,7 @@ class CutBlock:
     """A block as token ids."""
 
     splits: dict[str, CutSplit]
-    """Splits of which the block has text."""
+    """Ids by split, for the splits of which the block has text."""
     first: str
     """Split of the block's first piece; empty without pieces."""
     last: str

@@ -1,7 +1,7 @@
 """The whole of `fathom tokenize`: blocks go to worker processes and come back as tokens, in order.
 
 Memory is bounded: a few blocks of a megabyte are under way at a time, in at most `PROCESSES`
-workers; more cores become threads of theirs.
+workers; further cores become threads of these workers.
 """
 
 import fcntl
@@ -33,7 +33,7 @@ from fathom.objectives.tokens.shards import INDEX, TOKENIZER, Index, is_shard_fo
 PROCESSES = 8
 """Most worker processes; each takes about 100 MB."""
 BLOCKS_AHEAD = 2
-"""Blocks under way for each worker, beside the one it works on."""
+"""Blocks that wait for each worker, besides the one on which it works."""
 NOTE_SECONDS = 5.0
 LOCK = ".lock"
 
@@ -61,7 +61,7 @@ class HowFar:
     """The progress of `fathom tokenize`."""
 
     read: int
-    """Bytes of the source, as it lies on the disk."""
+    """Bytes of the source that were read, as they lie on the disk."""
     size: int
     tokens: int
     """Tokens written, those of earlier starts included."""
@@ -128,7 +128,7 @@ def _write(
 def cut_in_order(
     blocks: Iterator[TextBlock], settings: CutSettings
 ) -> Iterator[tuple[TextBlock, CutBlock]]:
-    """Each block with its tokens, in the order of the blocks, from all cores."""
+    """Yields each block with its tokens, in the order of the blocks; all cores cut blocks."""
     cores = len(os.sched_getaffinity(0))
     processes = min(cores, PROCESSES)
     waiting: deque[tuple[TextBlock, Future[CutBlock]]] = deque()

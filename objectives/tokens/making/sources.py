@@ -21,18 +21,19 @@ from fathom.objectives.tokens.shards import TRAIN
 
 BLOCK_BYTES = 1 << 20
 LONGEST_LINE = 1 << 28
-"""Bytes of a line beyond which a file of JSON lines is none."""
+"""Bytes of a line above which a file can't be one of JSON lines."""
 ROWS_AT_ONCE = 256
 """Rows of a table in a block."""
 GZIP, ZSTD = ".gz", ".zst"
 JSON_LINES, PARQUET = (".jsonl", ".ndjson", ".json"), ".parquet"
 SYSTEM_FILES = ("/proc", "/sys")
 LONG_WINDOW = "too much memory"
-"""Words of the error of a frame of zstd whose window is too long."""
+"""Words by which the error of a zstd frame with too long a window is recognised."""
 UNREADABLE = (OSError, EOFError, zlib.error, pa.ArrowException)
 
 Kind = Literal["text", "lines", "rows"]
-"""Running text; a document in each line, as JSON; a document in each row of a column."""
+"""Kind of a source: running text; a document in each line, as JSON; a document in each row of a
+column."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +65,8 @@ class TextBlock:
 
 
 def find_sources(source: str) -> list[SourceFile]:
-    """The files of a path or glob, sorted; without those that names in a folder hold out.
+    """The files of a path or glob, sorted; without those that are held out by their names in a
+    folder.
 
     Raises:
         ObjectiveError: when there are none.
@@ -177,7 +179,7 @@ def _bytes(file: SourceFile, before: int) -> Iterator[TextBlock]:
 
 
 def _end(text: bytes, file: SourceFile) -> int:
-    """The bytes that make a block; 0 to read more first."""
+    """Number of bytes that make a block; 0 if more must be read first."""
     end = text.rfind(b"\n") + 1
     if file.kind == "lines" and not end and len(text) > LONGEST_LINE:
         raise ObjectiveError(

@@ -33,7 +33,7 @@ class WritingProgress(Group):
     last: str = ""
     """Split of the last piece of text."""
     splits: Mapping[str, Split] = Field(default_factory=dict)
-    """What is written of each split; its shards are the whole ones."""
+    """The written part of each split; its shards are only those that are whole."""
 
 
 class ShardWriter:
@@ -121,7 +121,7 @@ class ShardWriter:
         return self._open[name]
 
     def _closed(self, name: str, split: Split) -> Split:
-        """The split once the shard that is being written is whole."""
+        """The split after its open shard is closed."""
         file = self._folder / _name(name, len(split.shards))
         if opened := self._open.pop(name, None):
             opened.flush()
@@ -159,7 +159,7 @@ def read_progress(folder: Path, made_of: str) -> WritingProgress:
 
 
 def another(folder: Path) -> ObjectiveError:
-    """The error of a folder with tokens of another source or tokenizer."""
+    """The error that a folder holds tokens of another source or tokenizer."""
     return ObjectiveError(
         f"--out must be a new folder or one of the same source and settings, got {folder}, which "
         "holds other tokens (or the source has changed); name another, or remove it"

@@ -1,1 +1,1 @@
-"""Where a deeper model begins to win, and the law through it (Levine et al. 2020)."""
+"""Sizes at which a deeper model begins to win, and the law through them (Levine et al. 2020)."""

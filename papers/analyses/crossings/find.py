@@ -1,11 +1,11 @@
 """Sizes above which a deeper model wins, and the law through them (Levine et al. 2020).
 
-Each depth's loss at the budgets that both have is drawn as a curve over ln(parameters): a line
-through two budgets, a parabola through three or more. Curves of one order are subtracted by
-subtracting the losses, so one is drawn through the differences. Crossings of neighbouring depths
-are what a law is fitted through, `ln d_model = a + b * depth`. The width is that of layers with
+The losses of two depths at their common budgets are drawn as curves over ln(parameters): a line
+through two budgets, a parabola through three or more. The difference of two curves of one order is
+the curve through the differences of the losses, so only that one is drawn. A law, `ln d_model = a +
+b * depth`, is fitted through the crossings of neighbouring depths. The width is that of layers with
 `d_ff = 4 * d_model` which hold all parameters at the crossing: sqrt(parameters / (12 * depth)).
-What `law.py` fits through the best depth of each budget is the same law by another way.
+`law.py` fits the same law another way, through the best depth of each budget.
 """
 
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ this probability."""
 
 
 class CrossingKind(StrEnum):
-    """The order of two depths over the sizes that both were trained at."""
+    """The order of two depths over the sizes at which both were trained."""
 
     CROSSED = "crossed"
     """The shallower depth is clearly ahead at small sizes, the deeper one at larger ones."""
@@ -56,7 +56,7 @@ class CrossingKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crossing:
-    """Two depths over the sizes that both were trained at."""
+    """Comparison of two depths over the sizes at which both were trained."""
 
     shallow: int
     deep: int
@@ -73,8 +73,9 @@ class Crossing:
 
     @property
     def depth(self) -> float:
-        """The best depth at the crossing, sqrt(shallow * deep): two depths tie when it lies midway
-        between them, by ratio if losses are a parabola in ln depth near their lowest."""
+        """The best depth at the crossing, sqrt(shallow * deep): if losses are a parabola in ln
+        depth near their lowest, two depths tie when the best one is midway between them by
+        ratio."""
         return sqrt(self.shallow * self.deep)
 
     @property
@@ -94,7 +95,8 @@ class CrossingLaw:
     """Judgement on the law in one sentence."""
     a: float | None = None
     b: float | None = None
-    """Slope of ln d_model, for each layer. Both are None with fewer than three crossings."""
+    """Slope of ln d_model per layer. It and its interval are None with fewer than three
+    crossings."""
     a_interval: tuple[float, float] | None = None
     b_interval: tuple[float, float] | None = None
     """95 % interval of `b`."""
@@ -109,7 +111,7 @@ class Crossings:
 
 
 FORM = Crossings | None
-"""Type of what `find` returns."""
+"""Return type of `find`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,7 @@ class _Sized:
 
     budget: int
     row: dict[int, int]
-    """Depth -> its index in the arrays."""
+    """Index of each depth in the arrays."""
     points: DepthPoints
     drawn: Array
     """Losses drawn from their errors, (depths, draws), nats."""
@@ -230,7 +232,7 @@ def _hat(gap: _Gap, at: Array) -> Array:
 
 
 def _error_factor(gap: _Gap, fitted: Array) -> float:
-    """Factor on the errors, at least 1: the excess of the residuals from the curve."""
+    """Factor, at least 1, by which residuals from the curve exceed the errors."""
     spare = len(fitted) - 3
     if spare < 1:
         return 1.0

@@ -1,1 +1,1 @@
-"""What two depths generalise at equal loss (Petty et al. 2024)."""
+"""How well two depths generalise at equal loss (Petty et al. 2024)."""

@@ -1,8 +1,9 @@
 """Comparisons of the generalisation of two depths at matched loss or matched training results.
 
-Petty et al. 2024 ask it twice: at equal validation loss, and at equal results on the training
-distribution. The metric of each trial is interpolated where its yardstick first reached a level. So
-models are compared during training, when one may have cooled down and the other not.
+Petty et al. 2024 compare twice: at equal validation loss, and at equal results on the training
+distribution. Each of these is a yardstick; the metric of a trial is interpolated where its
+yardstick first reached a level. So models are compared during training, when one may have cooled
+down and the other not.
 """
 
 import re
@@ -19,18 +20,18 @@ from fathom.search.analysis.losses.metric_trials import metric_trials
 from fathom.search.records import TrialRecord, by_budget
 
 LOSS = "loss"
-"""Yardstick that every trial has."""
+"""Name of the yardstick that every trial has."""
 GENERALISING = re.compile(r"(exact_match|accuracy)[/_].+")
-"""Pattern of the metrics that may be compared, all the better the higher; those with a part `dev`
-are yardsticks."""
+"""Pattern of the metrics that may be compared, for which higher is better; those with a part `dev`
+in their names are yardsticks."""
 LEVELS = 5
-"""Number of levels of a yardstick at which two depths are compared, from the furthest that both
-reached."""
+"""Number of levels of a yardstick at which two depths are compared, the first being the furthest
+that both reached."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """A mean over trials with its 95 % interval, which takes two trials at least."""
+    """A mean over trials with its 95 % interval, which takes at least two trials."""
 
     mean: float
     interval: tuple[float, float] | None
@@ -44,7 +45,7 @@ class LossLevel:
     shallow: Estimate
     deep: Estimate
     difference: Estimate
-    """Mean of the deeper depth less that of the shallower one."""
+    """Mean of the deeper depth minus that of the shallower one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +63,7 @@ class MatchedComparison:
 
 
 FORM = tuple[MatchedComparison, ...]
-"""Type of what `find` returns."""
+"""Return type of `find`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ class _Path:
 
 def find(records: Sequence[TrialRecord], *, seed: int = 0) -> tuple[MatchedComparison, ...]:
     """Comparisons by budget, metric, yardstick and depth; empty where evaluations measured no such
-    metric. Nothing is drawn, so every seed gives the same."""
+    metric. Nothing is drawn, so every seed gives the same result."""
     found: list[MatchedComparison] = []
     for budget, of_budget in by_budget(records).items():
         trials = metric_trials(of_budget)

@@ -27,7 +27,7 @@ NOTE = (
 
 
 def lines(found: Sequence[MatchedComparison], metrics: Sequence[DepthMetric]) -> list[str]:
-    """A line for each metric but those that no depth has learned."""
+    """A line for each metric except those that no depth has learned."""
     unlearned = {(metric.budget, metric.name) for metric in metrics if metric.nothing_learned}
     said = []
     for title, pairs in matched_groups(found):

@@ -1,9 +1,9 @@
 """The depth that a task of some difficulty requires, and the difficulty gained with each layer.
 
 A depth is enough when the mean over its trials passes a limit. The difficulty is the number at the
-end of what was measured, such as `error/k8`; or each study has its own, as the number of blocks.
-Depth needed is a straight line in log2(difficulty) or in the difficulty itself, in theory: for hops
-floor(log2 k) + 2 (Sanford et al. 2024), for k blocks k - 2 (Yang et al. 2025).
+end of a metric's name, such as `error/k8`; or it is one number for each study, such as its number
+of blocks. In theory, the required depth is a straight line in log2(difficulty) or in the difficulty
+itself: for hops floor(log2 k) + 2 (Sanford et al. 2024), for k blocks k - 2 (Yang et al. 2025).
 """
 
 import re
@@ -28,7 +28,7 @@ FEWEST = 3
 DRAWS = 500
 
 Measured = Mapping[int, Mapping[int, Sequence[float]]]
-"""Difficulty -> depth -> the value of each trial."""
+"""The value of each trial, by difficulty and then by depth."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class DepthRule:
         return value <= self.limit if self.at_most else value >= self.limit
 
     def scaled(self, difficulty: int) -> float:
-        """The difficulty on the scale of the line."""
+        """The difficulty, or its log2, against which the line is fitted."""
         return log2(difficulty) if self.doubling else float(difficulty)
 
 
@@ -85,14 +85,14 @@ class RequiredDepth:
     """Required depth of each difficulty, ascending."""
     gained: float | None
     """Gain of log2(difficulty), or of the difficulty, with each layer; None when no line can be
-    fitted: that takes three difficulties, of which only the hardest is used at the shallowest
-    depth, since fewer layers than were tried may be enough for the others."""
+    fitted, which takes three difficulties. Of those that the shallowest depth meets, only the
+    hardest counts, since fewer layers than were tried may be enough for the others."""
     gained_interval: tuple[float, float | None] | None
-    """95 % interval of the gain; open above where depth may not matter."""
+    """95 % interval of the gain; without an upper end if depth may not matter."""
 
 
 FORM = tuple[RequiredDepth, ...]
-"""Type of what `find` returns."""
+"""Return type of `find`."""
 
 
 def find(records: Sequence[TrialRecord], *, seed: int) -> tuple[RequiredDepth, ...]:
@@ -131,8 +131,8 @@ def fit_required_depth(
 def _by_metric(
     trials: Mapping[int, Sequence[TrialRecord]],
 ) -> dict[str, dict[int, dict[int, list[float]]]]:
-    """Returns metric, such as `error/k` -> difficulty, ascending -> depth -> last values;
-    difficulty 0 is left out."""
+    """Returns last values by metric, such as `error/k`, then by difficulty, ascending, then by
+    depth; difficulty 0 is left out."""
     found: dict[str, dict[int, dict[int, list[float]]]] = defaultdict(
         lambda: defaultdict(lambda: defaultdict(list))
     )
@@ -164,8 +164,8 @@ def _slope(
     """Returns the difficulty gained with each layer and its interval, as the inverse of the layers
     that a unit of difficulty takes.
 
-    The errors are those of the required depths: rounding at least, their distances from the line,
-    and other seeds (by drawing trials again).
+    The interval covers errors of the required depths: at least rounding, their distances from the
+    line, and the noise of seeds (by drawing trials again).
     """
     points = _usable([(need.difficulty, need.depth) for need in needs])
     layers = _line(points, rule)
@@ -181,7 +181,8 @@ def _slope(
 
 
 def _usable(needs: Sequence[tuple[int, int | None]]) -> list[tuple[int, int]]:
-    """The (difficulty, depth) that were met; of the shallowest depth only the hardest."""
+    """The (difficulty, depth) pairs that were met; of those at the shallowest depth only the
+    hardest."""
     met = [(difficulty, depth) for difficulty, depth in needs if depth is not None]
     shallowest = min((depth for _, depth in met), default=0)
     hardest = max((difficulty for difficulty, depth in met if depth == shallowest), default=0)

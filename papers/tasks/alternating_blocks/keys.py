@@ -42,8 +42,8 @@ class BlocksConfig(SyntheticConfig):
 
     @property
     def context(self) -> int:
-        """Tokens of the longest string with its start; every string counts as so many tokens of the
-        horizon."""
+        """Tokens of the longest string with its start; every string counts as this many training
+        tokens."""
         return 1 + max(high for _, high in self.ranges)
 
     def vocab_size(self) -> int:

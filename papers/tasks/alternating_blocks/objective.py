@@ -1,7 +1,7 @@
 """The languages L_k of alternating blocks: Yang, Cadilhac, Chiang 2025 (arXiv 2506.16055).
 
 A string of L_k is k blocks of a and b in turn, a first: for k = 3, a+ b+ a+. The answer at each
-letter says if the last block has begun. Their theory says which depth does it at every length
+letter says if the last block has begun. Their theory says which depth is enough at every length
 without positional encodings (`model: {positions: none}`), hence on strings longer than those of
 training; their tables draw the boundary at depth k - 2.
 

@@ -20,7 +20,7 @@ class ConnectivityConfig(SyntheticConfig):
     bidirectional: ClassVar[bool] = True
     name: Literal["connectivity"]
     diameter: Whole = Field(8, ge=1, le=256)
-    """Largest distance; the one of each graph is uniform from 1."""
+    """Largest distance; the distance in each graph is uniform from 1."""
     edge_tokens: Literal[1, 2] = 1
     """Tokens of an edge: one for the pair of its vertices, or one for each of them."""
 

@@ -1,9 +1,9 @@
 """Graph connectivity: are two vertices joined? After Sanford, Hsu, Telgarsky 2024, Section 3.
 
 A graph is two paths of D edges each, all vertices with random names, the edges in random order and
-direction. The question names an end of one path; then follow, in random order, the D other vertices
-of that path and D of the other path, all but one end. The answer at each of them says if it is
-joined to the end that the question names.
+direction. The question names an end of one path and then, in random order, the D other vertices of
+that path and D of the other path, all but one end. The answer at each of them says if it is joined
+to the end that the question names.
 
 With two tokens an edge, its two vertices, a model must learn which tokens belong together before
 any answer is possible, and small models do not. With one token, an id for each pair of vertices,
@@ -58,8 +58,8 @@ class Connectivity(SyntheticObjective):
         return range(1, self.keys.diameter + 1)
 
     def draw(self, rows: int, difficulty: int | None, draws: Generator) -> tuple[Batch, Tensor]:
-        """Graphs (B, T) of the diameter `difficulty`, of a uniform one if that is None, with their
-        questions; and the mask (B, T) of the vertices at that distance."""
+        """Graphs (B, T) with their questions, of the diameter `difficulty` or, if it is None, of
+        uniform ones; and the mask (B, T) of the vertices at that distance."""
         if difficulty is None:
             edges_B = torch.randint(1, self.keys.diameter + 1, (rows,), generator=draws)
         else:
@@ -68,8 +68,8 @@ class Connectivity(SyntheticObjective):
         return batch, away_BT == edges_B[:, None]
 
     def _batch(self, edges_B: Tensor, draws: Generator) -> tuple[Batch, Tensor]:
-        """Graphs with their questions; the distance in edges of the vertex asked at each token, or
-        of its counterpart, (B, T), 0 where none is asked."""
+        """Graphs with their questions; and at each token the distance, in edges, of the vertex
+        asked there or of its counterpart, (B, T), 0 where none is asked."""
         names_BV = self._names(len(edges_B), draws)
         ends_BE2 = self._edges(names_BV, edges_B, draws)
         asked_BQ, away_BQ, joined_BQ = self._asked(names_BV, edges_B, draws)
@@ -122,7 +122,8 @@ class Connectivity(SyntheticObjective):
     def _asked(
         self, names_BV: Tensor, edges_B: Tensor, draws: Generator
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """The vertices asked, their distances, and True if joined; all (B, Q), padded behind."""
+        """The vertices asked, their distances, and True if joined; all (B, Q), padded at the
+        end."""
         longest = self.keys.diameter
         away_Q = torch.arange(1, longest + 1).repeat(2)
         joined_Q = torch.arange(2 * longest) < longest

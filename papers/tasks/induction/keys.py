@@ -19,7 +19,7 @@ class InductionConfig(SyntheticConfig):
     symbols: Whole = Field(64, ge=3, le=1000)
     """Number of different tokens; more than the longest block has."""
     block: LengthRange = (8, 16)
-    """Fewest and most tokens that are repeated."""
+    """Fewest and most tokens of the block that is repeated."""
     gap: tuple[Annotated[Whole, Field(ge=0)], Annotated[Whole, Field(ge=0)]] = (0, 16)
     """Fewest and most other tokens between two copies."""
     context: Positive = 64

@@ -58,7 +58,7 @@ class Induction(SyntheticObjective):
 
     def draw(self, rows: int, difficulty: int | None, draws: Generator) -> tuple[Batch, Tensor]:
         """Sequences (B, N) with uniform lengths of block and gap, or the gap `difficulty`, and a
-        uniform place of the first copy; the mask (B, N) of the targets asked."""
+        uniform place of the first copy; and the mask (B, N) of the targets asked."""
         gap = self.keys.gap if difficulty is None else (difficulty, difficulty)
         blocks_B1 = self._uniform(rows, *self.keys.block, draws)
         periods_B1 = blocks_B1 + self._uniform(rows, *gap, draws)

@@ -30,7 +30,8 @@ from fathom.papers.tasks.objective import SyntheticObjective
 BASELINE_TOKENS = 200_000
 """Tokens that the baselines are measured on: 2000 sequences of the published length."""
 BASELINE_PART = 10**6
-"""Seed of the baselines' sequences, beyond those of the evaluation, which are the hops."""
+"""Seed of the baselines' sequences, beyond the seeds of the evaluation, which are numbers of
+hops."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +82,8 @@ def draw_symbols(shape: tuple[int, int], *, symbols: int, draws: Generator) -> T
 
 
 def hop_places(symbols_BN: Tensor, hops_B: Tensor, *, symbols: int, most: int) -> Tensor:
-    """Positions (B, N) that k hops, at most `most`, lead to from each position; -1 if to none."""
+    """Positions (B, N) to which `hops_B` hops, at most `most`, lead from each position; -1 if to
+    none."""
     here_N = torch.arange(symbols_BN.shape[1], device=symbols_BN.device)
     # Last position of each kind of symbol so far; shifted by one, the last position before here.
     seen_BNS = F.one_hot(symbols_BN, symbols).bool()
@@ -99,9 +101,9 @@ def hop_places(symbols_BN: Tensor, hops_B: Tensor, *, symbols: int, most: int) -
 def baseline_errors(keys: HopConfig) -> dict[int, float]:
     """Error of the best answer from k and the current symbol alone, by k = 1, 2, ..., `hops`.
 
-    All symbols are alike, so it either repeats the current one or names one of the others. Both
-    would be wrong 1 - 1/S of the time if hops were random; but neighbours differ, so one hop never
-    leads to the same symbol and two hops often do.
+    All symbols are alike, so this answer either repeats the current one or names one of the others.
+    Both would be wrong 1 - 1/S of the time if hops were random; but neighbours differ, so one hop
+    never leads to the same symbol and two hops often do.
     """
     draws = held_out_draws(BASELINE_PART)
     length, symbols = keys.context - 1, keys.symbols

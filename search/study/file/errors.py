@@ -45,7 +45,7 @@ class ConfigError(ValueError):
 
 
 class PlanError(ConfigError):
-    """A study that can't be planned, as is known only once data are read and shapes are solved."""
+    """A study that turns out to have no plan once data are read and shapes are solved."""
 
     def __init__(self, problem: str, key: str = "budgets") -> None:
         super().__init__(problem)
@@ -217,7 +217,7 @@ def _locate(
 
 
 def _choices(annotation: Any) -> dict[str, type[BaseModel]]:
-    """Tag -> group of a union; empty for any other type."""
+    """Groups of a union by their tags; empty for any other type."""
     if get_origin(annotation) not in (Union, UnionType):
         return {}
     tagged = [get_args(part) for part in get_args(annotation) if get_origin(part) is Annotated]

@@ -64,7 +64,7 @@ def read_source(path: Path, overrides: Sequence[str]) -> Source:
     """The values of a study file, some of them replaced by `--set`.
 
     Raises:
-        ConfigError: when either is no plain YAML.
+        ConfigError: if the file or an override is no plain YAML.
     """
     try:
         text = read_text(path)

@@ -39,7 +39,7 @@ def parse(text: str) -> StudyConfig:
 
 
 def study_of(values: object) -> StudyConfig:
-    """The study of values as YAML gives them; raises `ConfigError` as `load` does."""
+    """The study described by values as YAML gives them; raises `ConfigError` as `load` does."""
     return _study_of(Source(values))
 
 
@@ -66,7 +66,7 @@ def changed(config: StudyConfig, changes: Mapping[str, object]) -> StudyConfig:
     """The study with other values of some keys, such as `trials` or `space.depth`.
 
     Raises:
-        ConfigError: if it is refused with them.
+        ConfigError: if the changed study is refused.
     """
     values: dict[str, Any] = _values_of(config)
     for key, value in changes.items():

@@ -3,11 +3,13 @@
 from fathom.models.shape import Shape
 
 NUMBERS = 3
-"""Numbers of a checkpoint for each parameter: itself and at most two moments of the optimizer."""
+"""Numbers in a checkpoint for each parameter: the weight and at most two moments of the
+optimizer."""
 BYTES = 4
-"""Bytes of each."""
+"""Bytes of each of these numbers."""
 BESIDE = 100_000
-"""Bytes of a checkpoint beside its numbers: names, the curve so far, norms of late gradients."""
+"""Bytes of a checkpoint apart from its numbers: names, the curve so far, norms of late
+gradients."""
 RESERVE = 100_000_000
 """Bytes for records, report and MLflow's database."""
 

@@ -25,8 +25,8 @@ USABLE_OF_GPU = 0.85
 """Fraction of a GPU's memory that a trial is planned to use: CUDA's context, the workspaces of
 libraries, the data and fragmentation take the rest. An estimate, not yet measured."""
 BESIDE_TENSORS = 1_000_000_000
-"""Least bytes of CUDA's context and the libraries for each process on a GPU, an estimate: where
-several share a small GPU, they need more than the fraction above leaves."""
+"""Least bytes of CUDA's context and the libraries for each process on a GPU, an estimate: several
+processes that share a small GPU need more than `USABLE_OF_GPU` leaves."""
 USABLE_OF_MACHINE = 0.7
 """Fraction of a machine's memory for all its trials: Ray's store of objects takes up to 0.3."""
 
@@ -85,7 +85,7 @@ def may_shard(model: ModelConfig, train: TrainConfig) -> bool:
 
 def fits_machine(shape: Shape, train: TrainConfig, resources: ResourcesConfig) -> bool:
     """True if a step of one sequence is predicted to fit a trial's part of this machine's memory;
-    the training of a command is not predicted."""
+    also for a training command, whose memory is not predicted."""
     if train.command:
         return True
     ranks = resources.processes_per_trial

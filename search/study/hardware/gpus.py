@@ -90,7 +90,7 @@ INSTANCES = {
     "g2-standard": "L4", "a2-highgpu": "A100-40GB", "a2-ultragpu": "A100-80GB",
     "a3-highgpu": "H100", "a3-megagpu": "H100", "a3-ultragpu": "H200", "a4-highgpu": "B200",
 }  # fmt: skip
-"""Family of machine types -> the GPU that its machines have."""
+"""Type of GPU of each family of machine types."""
 CLUSTER_FILES = (Path("~/ray_bootstrap_config.yaml"), Path("cluster.yaml"))
 """Cluster files: on a head, the one from which Ray started the cluster; and the one of a checkout.
 """
@@ -105,7 +105,8 @@ class GpuChoice:
     gpu: GpuType
     """Data sheet of the chosen type, or of the one that is assumed."""
     device: str
-    """Name by which its speeds are kept: that of the type, or the driver's for an unknown type."""
+    """Name by which speeds of the GPU are kept: the type's name, or the driver's for an unknown
+    type."""
     here: int
     """Number of GPUs of this type on this machine."""
     source: str = ""

@@ -46,7 +46,8 @@ class Machine:
     devices: float = 1.0
     """Number of devices per trial."""
     here: bool = True
-    """True if it is this machine; False if it has devices that this machine lacks."""
+    """True if the plan is for this machine; False if its machine has devices that this one
+    lacks."""
     memory: float = math.inf
     """Bytes of memory for one trial."""
     bfloat16: bool = False

@@ -12,14 +12,15 @@ from pathlib import Path
 from fathom.search.formatting import format_bytes
 
 BESIDE_TRIALS = 950_000_000
-"""Bytes of a search on this machine beside its trials. Measured with PyTorch for CPUs, Ray 2.60 and
-MLflow 3: 340 MB in the driver, 350 in Ray's processes, 190 in the process that writes to MLflow."""
+"""Bytes that a search on this machine takes apart from its trials. Measured with PyTorch for CPUs,
+Ray 2.60 and MLflow 3: 340 MB in the driver, 350 in Ray's processes, 190 in the process that writes
+to MLflow."""
 WORKER = 300_000_000
-"""Bytes of a worker beside its tensors, measured likewise."""
+"""Bytes of a worker apart from its tensors, measured likewise."""
 LEAST_MEMORY = BESIDE_TRIALS + WORKER
-"""Bytes with which a search of small models just runs."""
+"""Fewest bytes of memory with which a search of small models runs."""
 STORE_SHARE = 0.3
-"""Ray's object store is this fraction of the memory."""
+"""Fraction of the memory that Ray's object store takes."""
 OWN_GROUPS = Path("/proc/self/cgroup")
 """Linux's list of the cgroups of a process."""
 MOUNTS = Path("/proc/self/mountinfo")
@@ -33,7 +34,7 @@ SHORT = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """Names of the files of a cgroup of one version, and of the fields in them."""
+    """Names of a cgroup's files, and of the fields in them, in one version of cgroups."""
 
     limit: str
     used: str
@@ -53,7 +54,7 @@ VERSIONS = {
         "total_inactive_file",
     ),
 }
-"""Type of the file system -> its files."""
+"""Names of a cgroup's files, by the type of the file system."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,20 +64,21 @@ class Limit:
     size: float
     """Bytes."""
     file: Path
-    """File in which the limit stands."""
+    """File that states the limit."""
     used: int
     """Bytes in use, without files that the kernel gives back when others need them."""
 
 
 def machine_memory() -> float:
-    """Bytes of this machine's memory, or of the least limit above this process."""
+    """Bytes of this machine's memory, or the least limit that applies to this process if that is
+    less."""
     there = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     limit = memory_limit()
     return min(there, limit.size) if limit else there
 
 
 def trials_in_memory(processes: int) -> int:
-    """Number of trials, of so many processes each, that fit the memory here; at least one."""
+    """Number of trials, of `processes` processes each, that fit the memory here; at least one."""
     return max(1, int((machine_memory() - BESIDE_TRIALS) / WORKER / processes))
 
 
@@ -119,8 +121,8 @@ def is_short_of_memory() -> bool:
 
 
 def kernel_kills() -> int:
-    """Number of processes that the kernel has killed for memory so far: of this process's cgroup,
-    or of the machine where no cgroup counts them."""
+    """Number of processes that the kernel has killed so far for lack of memory: in this process's
+    cgroup, or on the machine if no cgroup counts them."""
     files = [group / files.events for files, group, _ in _groups()]
     counted = [file for file in files if "oom_kill " in _text(file)]
     return sum(_field(file, "oom_kill") for file in counted or [COUNTS])
@@ -163,7 +165,7 @@ def _field(path: Path, name: str) -> int:
 
 
 def _text(path: Path) -> str:
-    """The text of a file; empty where it can't be read, for example because the system is not
+    """The text of a file; empty if it can't be read, for example because the system is not
     Linux."""
     try:
         return path.read_text(encoding="utf-8", errors="replace").strip()

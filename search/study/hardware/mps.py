@@ -35,18 +35,18 @@ for code in (
 """
 """A program in Python that begins to use the first GPU, as a trial does."""
 END = f'cat > /dev/null; echo quit -t 5 | {CONTROL}; rm -r "${PIPES}"'
-"""A command that waits until its input is closed, as happens however the process that holds it
-ends, and then ends the service, with a time limit, since processes that use the service may hang.
+"""A command that waits until its input is closed, which happens however the process that holds it
+ends, and then ends the service. It has a time limit, since processes that use the service may hang.
 """
 
 
 class GpuSharing:
-    """The service for this process and its children: a context at whose end the service ends."""
+    """The service for this process and its children, as a context: leaving it ends the service."""
 
     def __init__(self) -> None:
         self.pipes: Path | None = None
-        """Folder of the service, for the variable `PIPES` of processes that share a GPU; None where
-        they find it by themselves, or where it does not run."""
+        """Folder of the service, for the variable `PIPES` of processes that share a GPU; None if
+        they find it by themselves, or if the service does not run."""
         self._end: subprocess.Popen[bytes] | None = None
 
     def start(self) -> str:

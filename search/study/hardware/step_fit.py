@@ -17,7 +17,7 @@ class StepFit:
     memory: int
     """Bytes of the training at its peak."""
     enough: bool
-    """False if not even a sequence fits."""
+    """False if not even one sequence fits."""
     shards: bool = False
     """True if each GPU of a trial keeps only its part of the model."""
 

@@ -23,7 +23,7 @@ PLACEHOLDERS = {
     "folder": "a folder of this trial's own, for its checkpoints",
     "resume": "1 where that folder holds something, which an earlier start left, else 0",
 }
-"""Placeholder -> description of the value that replaces it."""
+"""Description of the value that replaces each placeholder."""
 NEEDED = ("depth", "d_model", "folder")
 """Required placeholders: without them trials would be alike, or could not go on after a pause."""
 OF_A_COMMAND = ("parser", "silence")
@@ -65,7 +65,7 @@ def check_command(command: Sequence[str]) -> None:
 
 
 def _is_impossible(character: str) -> bool:
-    """True for NUL, which ends an argument, and for half a character."""
+    """True for NUL, which ends an argument, and for a surrogate, which is half a character."""
     try:
         return b"\0" in os.fsencode(character)
     except UnicodeEncodeError:

@@ -126,8 +126,8 @@ class StudyConfig(Group):
         examples=["optuna.samplers.CmaEsSampler"],
     )
     sampler_options: dict[str, Any] = Field({}, exclude_if=not_, examples=[{"sigma0": 0.5}])
-    """Arguments of the constructor of a sampler that is named by its import path; `seed` is given
-    by Fathom if the constructor takes one."""
+    """Constructor arguments of a sampler that is named by its import path; Fathom gives `seed` if
+    the constructor takes one."""
     stopping: StoppingConfig = StoppingConfig()
     confirm: ConfirmConfig = ConfirmConfig()
     model: ModelConfig = ModelConfig()
@@ -139,7 +139,7 @@ class StudyConfig(Group):
 
     @property
     def own_sampler(self) -> str | None:
-        """Import path of the class that draws shapes; None for a sampler that Fathom has."""
+        """Import path of the class that draws shapes; None if the sampler is Fathom's own."""
         return None if isinstance(self.sampler, Sampler) else self.sampler
 
     @property
@@ -151,14 +151,14 @@ class StudyConfig(Group):
 
     @property
     def length_key(self) -> str:
-        """The key that sets the length of a training; `tokens` where none does."""
+        """The key that sets the length of a training; `tokens` if no key does."""
         if self.count.frees_size:
             return "budgets"
         return next((key for key in AMOUNTS if getattr(self, key) is not None), "tokens")
 
     def shared_spend(self, budget: int) -> Spend | None:
-        """The spend of every training of a budget; None where it is tokens, which follow from the
-        budget."""
+        """The spend of every training of a budget; None if it is in tokens, whose number follows
+        from the budget."""
         if coin := Coin.of_budgets(self.count):
             return Spend(float(budget), coin)
         amounts = ((getattr(self, coin.key), coin) for coin in OTHER_COINS)
@@ -166,7 +166,8 @@ class StudyConfig(Group):
 
     @property
     def coin(self) -> Coin:
-        """The coin of which all trainings of a budget spend the same amount."""
+        """Unit in which all trainings of a budget spend the same amount: tokens, FLOPs or
+        seconds."""
         spend = self.shared_spend(self.budgets[0])
         return spend.coin if spend else Coin.TOKENS
 
@@ -177,8 +178,8 @@ class StudyConfig(Group):
 
     @property
     def not_decoded(self) -> str:
-        """The key that makes the study's models something other than Fathom's own decoder, which
-        adds a token at a time; empty if none does."""
+        """The key by which the study's models are not Fathom's own decoder, which adds a token at a
+        time; empty if there is none."""
         keys = {
             "train.command": self.train.command,
             "model.build": self.model.build,
@@ -383,8 +384,8 @@ class StudyConfig(Group):
         return self
 
     def _refuse_beside(self, kind: str, others: Mapping[str, bool]) -> None:
-        """Raises `RuleError` if one of `others`, key -> whether it is set, or a key that no kind of
-        layer but the dense one has is set beside `kind`."""
+        """Raises `RuleError` if, beside `kind`, a key is set that only dense layers have, or one
+        that `others` maps to True."""
         compiles = self.train.compile
         others = {
             **others,
@@ -436,8 +437,8 @@ class StudyConfig(Group):
 
     @model_validator(mode="after")
     def _check_decays(self) -> Self:
-        """Refuses decays so large that they leave nothing of a weight, and multiples of a decay of
-        0."""
+        """Refuses decays so large that they leave nothing of a weight, and multiples of a decay
+        that is 0."""
         train, confirm = self.train, self.confirm
         bracketed = (
             (train.weight_decay, train.learning_rate * max(confirm.rates)),

@@ -1,4 +1,5 @@
-"""The rules of a study whose budgets are what a training spends, so that its size is free."""
+"""The rules of a study whose budgets are amounts that a training spends, so that its size is
+free."""
 
 from collections.abc import Mapping
 
@@ -10,7 +11,8 @@ FEWEST_TRIALS = 16
 """Fewest exploring trials: the loss over size and depth has six coefficients, and most trials
 pause, so that their losses are forecasts."""
 FEWEST_WHOLE = 6
-"""Fewest whole trainings that `confirm` must allow: as many as the surface has coefficients."""
+"""Fewest whole trainings that `confirm` must allow: as many as the surface of losses has
+coefficients."""
 NARROWEST = 4
 """Smallest factor between the ends of `space.params`: a narrower range hardly holds the best size.
 """
@@ -35,8 +37,8 @@ def check_free_size(
     others: Mapping[str, bool],
 ) -> None:  # fmt: skip
     """Checks the settings of a study that searches size and depth together. `whole` is the most
-    whole trainings of a budget; `others` are settings that do not go with such a search, in words
-    -> True if the study has them.
+    whole trainings of a budget; `others` has True for each setting, in words, that the study has
+    but that does not go with such a search.
 
     Raises:
         RuleError: for what can't be searched; the message is one line.

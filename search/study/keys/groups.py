@@ -32,16 +32,16 @@ from fathom.search.study.keys.command import OF_A_COMMAND, WITHOUT_EFFECT, check
 TOKENS_PER_PARAMETER = 20.0
 """Default training tokens per parameter (Hoffmann et al. 2022)."""
 STEP_FACTOR, STEP_EXPONENT = 0.58, 0.571
-"""The best batch for a horizon of D tokens is 0.58 D^0.571 tokens, nearly whatever the size of the
-model (Li et al. 2025, Step Law, arXiv 2503.04715)."""
+"""The best batch for a horizon of D tokens is 0.58 D^0.571 tokens, nearly regardless of the model's
+size (Li et al. 2025, Step Law, arXiv 2503.04715)."""
 FEWEST_STEPS = 2000
-"""Number of steps that `batch_size: auto` leaves to every budget; with fewer, larger steps small
-models learn too little."""
+"""Fewest steps of a training under `batch_size: auto`; with fewer but larger steps, small models
+learn too little."""
 SPLIT_PATTERN = r"^[1-9][0-9]{0,2}-[1-9][0-9]{0,2}$"
 """Pattern of `split`: layers of the encoder to layers of the decoder."""
 HEAD_DIMS = {16: 10_000_000, 32: 100_000_000}
-"""Default width of a head -> the budget below which it is the default; small budgets then have more
-widths to choose from."""
+"""Default widths of a head, each with the budget below which it is the default; small budgets then
+have more widths to choose from."""
 LARGEST_HEAD_DIM = 64
 """Default width of a head for larger budgets."""
 MULTIPLE = 8
@@ -52,8 +52,8 @@ _MULTIPLES = f"{MULTIPLE} for budgets of {format_count(COARSE_FROM)} or more, 1 
 
 
 def encoder_layers(split: str, depth: int) -> int:
-    """The number of encoder layers, of `depth` layers, that comes nearest to a split; 0 if a stack
-    would have no layer, or if two numbers are equally near.
+    """The number of encoder layers that splits `depth` layers most nearly as `split` says; 0 if a
+    stack would have no layer, or if two numbers are equally near.
 
     >>> [encoder_layers("1-1", depth) for depth in (1, 2, 3, 4)]
     [0, 1, 0, 2]
@@ -105,7 +105,8 @@ class SpaceConfig(Group):
         exclude_if=not_,
     )
     """Layers of the encoder to layers of the decoder, such as 1-1 or 12-1, for objectives with
-    sources; `depth` then counts both. Each depth has the whole numbers of layers nearest to it."""
+    sources; `depth` then counts both. Each depth is split into the whole numbers of layers nearest
+    to this ratio."""
     feed_forward: bool = True
     """Feed-forward branches; without them every layer is attention alone, and `ff_ratio` is
     unused."""
@@ -154,12 +155,12 @@ class SpaceConfig(Group):
         return self.n_heads is not None and self.head_dim is None
 
     def encoder_depth(self, depth: int) -> int:
-        """Number of encoder layers of a depth; 0 without an encoder, or if the split has no such
-        depth."""
+        """Number of encoder layers at a depth; 0 without an encoder, or if the depth can't be split
+        so."""
         return encoder_layers(self.split, depth) if self.split else 0
 
     def check_count(self, count: Count) -> None:
-        """Raises `ValueError` if budgets of this count leave sizes other than the depth open."""
+        """Raises `ValueError` if these limits do not suit budgets of this count."""
         if self.params and not count.frees_size:
             text = "goes with `count: train_flops` or `train_seconds` alone; drop it"
             raise RuleError("space.params", text)
@@ -207,8 +208,8 @@ SamplerClass = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$")]
 
 
 class StoppingConfig(Group):
-    """Early stopping of poor trials by asynchronous successive halving (ASHA), by forecasts that do
-    not favour any depth."""
+    """Early stopping of poor trials by asynchronous successive halving (ASHA), with forecasts that
+    do not favour any depth."""
 
     enabled: bool = True
     """Pause poor trials early."""
@@ -243,8 +244,8 @@ class ConfirmConfig(Group):
     """Largest number of trainings of a depth: the best ones are repeated until the noise between
     seeds is known."""
     together: Positive = 1
-    """Fewest new trainings of a budget that are decided together, from the same results, as long as
-    so many are worth it. A larger number keeps more workers busy, but the last trainings may tell
+    """Fewest new trainings of a budget that are decided together, from the same results, unless
+    fewer are worth it. A larger number keeps more workers busy, but the last trainings may tell
     little. The number of real workers does not change the decisions."""
     rates: tuple[Multiple, ...] = (0.5, 1.0, 2.0)
     """Multiples of the learning rate tried at the outermost depths in question, and between these
@@ -296,7 +297,7 @@ class AutoSizingConfig(Group):
 
     @property
     def penalty(self) -> GroupPenalty | None:
-        """The penalty as a training takes it; None where there is none."""
+        """The penalty of a training; None without auto-sizing."""
         if not self.strength:
             return None
         return GroupPenalty(
@@ -456,7 +457,7 @@ class ResourcesConfig(Group):
         return self.gpus_per_trial
 
     def trials_at_once(self, cpus: float, gpus: float) -> int:
-        """Number of trials that fit a machine or cluster with so many CPUs and GPUs."""
+        """Number of trials that fit a machine or cluster with `cpus` CPUs and `gpus` GPUs."""
         if self.max_concurrent_trials != "auto":
             return self.max_concurrent_trials
         slots = cpus / (self.cpus_per_trial * self.processes_per_trial)

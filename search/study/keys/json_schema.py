@@ -10,8 +10,8 @@ FILE = "study.schema.json"
 DRAFT = "http://json-schema.org/draft-07/schema#"
 """The newest draft of JSON Schema that all common editors support."""
 BOUNDS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
-"""Constraint of pydantic -> keyword of JSON Schema, for constraints that pydantic does not
-translate, as a validator comes first."""
+"""Keywords of JSON Schema for those constraints of pydantic that it does not translate itself,
+since a validator comes first."""
 NUMBER_TEXT = r"^[-+]?[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?$"
 """Pattern of numbers that YAML 1.1 reads as text, such as 4e-3."""
 NAMED = ("$defs", "properties", "patternProperties")
@@ -33,7 +33,7 @@ def schema_text() -> str:
 
 
 def _plain(schema: Any) -> Any:
-    """The schema with the draft's keywords alone, and without titles that repeat the keys."""
+    """The schema with only the draft's keywords, and without titles that repeat the keys."""
     if isinstance(schema, list):
         return list(map(_plain, schema))
     return _plain_group(schema) if isinstance(schema, dict) else schema

@@ -55,7 +55,8 @@ class FeedForwardConfig(Group):
     """Options of the feed-forward branches."""
 
     activation: Activation = Activation.GELU
-    """Function of their hidden features, `gelu` or squared ReLU; gated branches have SiLU."""
+    """Function of the branches' hidden features, `gelu` or squared ReLU; gated branches have
+    SiLU."""
 
 
 class ExpertsConfig(Group):
@@ -96,7 +97,7 @@ class StateSpaceConfig(Group):
     state: Few = 64
     """Numbers in the state of each feature of a head."""
     expand: Few = 2
-    """Width of all heads together, divided by the width of all attention heads."""
+    """Width of all state-space heads together, divided by the width of all attention heads."""
     conv: Few = 4
     """Tokens that the convolution before the recurrence sees."""
 
@@ -120,11 +121,11 @@ class ModelConfig(Group):
         "`my_package.my_model:build`",
         examples=["my_package.my_model:build"],
     )
-    """Place of your own function from a shape to a model, such as `my_package.my_model:build`, in
-    place of the keys below but `roles` and `parametrization`."""
+    """Place of your own function that makes a model from a shape, such as
+    `my_package.my_model:build`; it replaces all keys below except `roles` and `parametrization`."""
     roles: dict[str, Role] | None = None
-    """Pattern of a weight's name -> its role in the parametrization, for a model of your own, whose
-    weights otherwise stay as built and have plain rates."""
+    """Roles of weights in the parametrization, by patterns of the weights' names, for a model of
+    your own; without this key its weights stay as built and have plain rates."""
     gated: bool = False
     """Gated feed-forward branches (SwiGLU)."""
     tied: bool = True
@@ -151,7 +152,7 @@ class ModelConfig(Group):
     bidirectional: bool = False
     """Attention to both sides, for objectives that classify. Token 0 is padding and is masked."""
     groups: Few = Field(1, exclude_if=(1).__eq__, examples=[4])
-    """Blocks on the diagonal of every matrix of a layer, of which all widths are multiples. Outputs
+    """Number of diagonal blocks in every matrix of a layer; all widths are multiples of it. Outputs
     are shuffled, so that features of all blocks mix. By default matrices are whole."""
     experts: ExpertsConfig | None = Field(None, exclude_if=not_)
     """Experts in place of feed-forward networks; by default the model is dense."""
@@ -195,7 +196,7 @@ class ModelConfig(Group):
 
     @model_validator(mode="after")
     def _build_alone(self) -> Self:
-        """Refuses keys of the built-in model beside a function of the user's."""
+        """Refuses keys of the built-in model in addition to a function of the user's."""
         if self.build is None:
             if self.roles is not None:
                 raise RuleError("roles", "must go with `build`, got roles alone; drop them")

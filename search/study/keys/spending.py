@@ -29,7 +29,7 @@ def check_coin(
     coin: Coin, *, count: Count, batch_size: int | str, command: bool, pretrains: bool,
     processes: int,
 ) -> None:  # fmt: skip
-    """Checks the settings of a study whose trainings spend another coin than tokens.
+    """Checks the settings of a study whose trainings spend FLOPs or seconds.
 
     Raises:
         RuleError: if the settings leave the cost of a step unknown, or the batch would depend on

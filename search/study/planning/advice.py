@@ -29,7 +29,7 @@ class RunPlan:
     config: StudyConfig
     """The study at the one horizon."""
     budgets: tuple[BudgetPlan, ...]
-    """By ascending size."""
+    """Plan of each budget, by ascending size."""
     machine: Machine
     """The devices that the search takes, with all notes on the plan."""
 

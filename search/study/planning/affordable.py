@@ -17,7 +17,7 @@ MOST_EPOCHS = 4
 """Largest number of epochs; up to it, repeated text is nearly worth new text (Muennighoff et al.
 2023)."""
 TOKENS = int(TOKENS_PER_PARAMETER)
-"""Training tokens per parameter: of the largest budget of `init`, of the asked size in `ask`."""
+"""Training tokens per parameter of the largest budget of `init`, and of the asked size in `ask`."""
 FEWER_TOKENS = (5, 10)
 """Training tokens per parameter if budgets named by the user would take too long with `TOKENS`;
 with even fewer, a model hardly learns."""
@@ -25,7 +25,8 @@ POWERS = range(4, 12)
 """Powers of ten of the smallest budget of `init`; below 10k a budget has hardly more than three
 depths."""
 SIZES = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8)
-"""Smallest budgets of `init`, times a power of ten; the others are two and four times as large."""
+"""Smallest budgets of `init`, to be multiplied by a power of ten; the other two budgets are two and
+four times as large."""
 SMALLEST = 20_000
 """Smallest budget of `ask`; below it few depths have shapes, and models hardly learn the text's
 structure."""
@@ -33,7 +34,8 @@ SHORTEST_HORIZON = 1_000_000
 """Fewest training tokens of the smallest budget of `ask`: with fewer, deep models have not learnt
 to copy yet, and seeds differ by more than depths do. The budgets of the quickstart have 600k."""
 WIDE_STEP, NARROW_STEP = 3.0, 2.0
-"""Ratio of neighbouring budgets of `ask`: of four budgets, and at least of three."""
+"""Ratio of neighbouring budgets of `ask`: if there are four, and the least one if there are
+three."""
 MANTISSAS = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
 """Largest budgets of `ask`, times powers of ten."""
 CHEAPER = 0.85
@@ -54,7 +56,8 @@ class TooFewHoursError(ConfigError):
 
 
 def fewer_tokens(tokens: int, params: int, fits: Callable[[int], bool]) -> int | None:
-    """The largest of some shares of the tokens of `ask` whose search fits; None if none does.
+    """The largest number of tokens, among `SHARES` of the asked ones, whose search fits; None if
+    none does.
 
     Fewer tokens make a search of small models cheaper only as long as the smallest budget need not
     grow: it trains for at least `SHORTEST_HORIZON` tokens.

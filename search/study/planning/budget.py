@@ -24,12 +24,12 @@ from fathom.search.study.timing.device_speed import TimeSource
 from fathom.search.study.timing.sized_times import NO_TIMES, Times
 
 LEAST_STEPS = 20
-"""Fewest steps that a spend of another coin than tokens must pay for."""
+"""Fewest steps that a spend of FLOPs or seconds must pay for."""
 LEAST_OF_ANY_SIZE = 100
-"""The same where sizes are free: with fewer steps, a large model has hardly begun at the first
+"""Fewest such steps if sizes are free: with fewer, a large model has hardly begun at the first
 rung."""
 SHARED_STEPS = 1000
-"""Nominal steps of a whole training of any shape, where its steps do not follow from its size."""
+"""Nominal steps of a whole training of any shape if its steps do not follow from its size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,16 +48,16 @@ class Budget:
     tokens_per_step: int
     shared_spend: Spend | None = None
     """Spend of a training; None if every shape takes the same steps. With a spend, `steps` are
-    those of a usual shape, or `SHARED_STEPS` if they do not follow from sizes; `of_shape` has those
-    of a real shape."""
+    those of a usual shape, or `SHARED_STEPS` if they do not follow from sizes; `of_shape` gives the
+    steps of one shape."""
     step_times: Times | None = None
-    """Seconds of a step by shape, from which numbers of steps follow where steps have to be timed;
-    None where they are not known."""
+    """Seconds of a step of each shape, from which numbers of steps follow if trainings spend
+    seconds; None if they are not known."""
     sizes: tuple[int, int] | None = None
     """Parameters of the smallest and the largest model; None where `params` is the size of all."""
     shared_steps: int | None = None
-    """In the budget of one shape, the steps of the budget that all shapes share, by which rungs are
-    named; None where they equal `steps`."""
+    """Set in the budget of one shape only: the steps that are common to all shapes of the budget
+    and name its rungs; None if they equal `steps`."""
 
     @property
     def tokens(self) -> int:
@@ -87,7 +87,7 @@ class Budget:
         return round(steps) if self.spend.coin.timed else int(steps)
 
     def step_cost(self, shape: Shape) -> float:
-        """Cost of a step of a shape, in the coin of the spend."""
+        """Cost of a step of a shape, in the unit of the spend."""
         if (of_a_token := self.spend.coin.of_a_token) is not None:
             return of_a_token(shape) * self.tokens_per_step
         assert self.step_times is not None, "steps follow from step times"
@@ -100,8 +100,8 @@ class Budget:
         return {"horizon_tokens": own.tokens, "shared_spend": spend, "shared_tokens": shared}
 
     def count_error(self, shape: Shape) -> float:
-        """Relative difference between a shape's size and the budget, with its sign; from the
-        nearest of the `sizes` where these are free."""
+        """Relative difference, with its sign, of a shape's size from the budget or, if sizes are
+        free, from the range `sizes`."""
         if self.sizes:
             size = shape.size(self.count)
             return size / min(max(size, self.sizes[0]), self.sizes[1]) - 1
@@ -167,8 +167,8 @@ def _budget(config: StudyConfig, params: int) -> Budget:
 
 
 def _tokens_of(config: StudyConfig, params: int) -> int:
-    """Training tokens of a trial of a budget. Where it spends another coin: the tokens of a usual
-    shape, or those of `SHARED_STEPS` steps."""
+    """Training tokens of a trial of a budget. Where it spends FLOPs or seconds: the tokens of a
+    usual shape, or those of `SHARED_STEPS` steps."""
     spend = config.shared_spend(params)
     if spend is None:
         horizon = config.tokens_per_parameter or TOKENS_PER_PARAMETER
@@ -232,22 +232,22 @@ def rung_steps(config: StudyConfig, budget: Budget) -> tuple[int, ...]:
     """Steps of the rungs, ascending, all before the cool-down; empty if nothing is pruned.
 
     Each is `eta` times the one before. At a rung every trial of a budget has seen the same tokens
-    at the same constant rate, so losses compare. Where trials spend another coin than tokens, each
-    has spent the same share of it.
+    at the same constant rate, so losses compare. Where trials spend FLOPs or seconds instead, each
+    has spent the same share of them.
     """
     return tuple(rungs_by_step(config, budget))
 
 
 def rungs_by_step(config: StudyConfig, budget: Budget) -> dict[int, int]:
-    """Step of each rung, ascending -> the tokens by which the rung is named for all shapes of the
-    budget."""
+    """Tokens by which each rung is named for all shapes of the budget, keyed by the rung's step,
+    ascending."""
     shared, tokens = budget.shared_steps or budget.steps, budget.tokens_per_step
     steps = _shared_rung_steps(config, replace(budget, steps=shared))
     return {max(1, step * budget.steps // shared): step * tokens for step in steps}
 
 
 def _shared_rung_steps(config: StudyConfig, budget: Budget) -> tuple[int, ...]:
-    """The rungs, in steps that all shapes of the budget share."""
+    """Steps of the rungs, on the scale that is common to all shapes of the budget."""
     stopping = config.stopping
     if not config.prunes:
         return ()
@@ -261,11 +261,11 @@ def _shared_rung_steps(config: StudyConfig, budget: Budget) -> tuple[int, ...]:
 
 
 def check_steps(config: StudyConfig, budget: Budget, shapes: Sequence[Shape]) -> None:
-    """Checks that a spend of another coin than tokens pays for enough steps and distinct rungs of
-    every shape. Seconds are checked once steps are measured: an estimate may be far off.
+    """Checks that a spend of FLOPs or seconds pays for enough steps and distinct rungs of every
+    shape. Seconds are checked once steps are measured: an estimate may be far off.
 
     Raises:
-        PlanError: if they do not.
+        PlanError: if it does not.
     """
     spend, times = budget.shared_spend, budget.step_times
     if spend is None or (times and times.source is not TimeSource.MEASURED):

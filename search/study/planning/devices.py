@@ -62,8 +62,8 @@ def core_notes(
 ) -> tuple[str, ...]:
     """A line if CPU cores would train the study sooner than the GPUs of its plan; none otherwise.
 
-    For GPUs of this machine its own cores count. Other machines may have any number of cores, and
-    the line says how many are enough.
+    GPUs of this machine are compared with its own cores. Other machines may have any number of
+    cores, so the line says how many are enough.
     """
     if machine.device != "GPU" or not compares_by_time(config):
         return ()

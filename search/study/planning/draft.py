@@ -36,8 +36,8 @@ EVALUATION_SHARE = 64
 """Training tokens per token of an evaluation: all evaluations together then cost about a tenth of
 the training."""
 EVAL_TOKENS = (4096, 131_072)
-"""Smallest and largest number of tokens per evaluation: enough to compare shapes, and the
-default."""
+"""Smallest and largest number of tokens per evaluation: the smallest is enough to compare shapes,
+and the largest is the default."""
 CONFIRMATIONS: tuple[dict[str, object], ...] = ({}, {"rates": [1]}, {"rates": [1], "depths": 5})
 """Values of `confirm` in a draft, from the default to the cheapest; the first that fits the hours
 is taken."""
@@ -52,7 +52,7 @@ OBJECTIVE_COMMENTS = {
     "vocabulary": "number of token ids; if none was named, the largest seen plus one",
 }
 FROM_RUNS: Mapping[str, object] = {}
-"""Keys for the question that existing runs leave open; empty without `--from`."""
+"""Keys of a study that answers what existing runs leave open; empty without `--from`."""
 LEFT_OPEN = "about what the runs leave open"
 CHEAPER = "to fit the hours; `fathom check` says if one rate suits all shapes"
 
@@ -70,9 +70,9 @@ class Seen:
     train_tokens: int
     vocab_size: int
     held_out: str = ""
-    """Names in the folder of the text that mark held-out text; empty if none do."""
+    """Names in the folder of the text that mark held-out text; empty if there are none."""
     left_out: str = ""
-    """A line on files that are not read; empty if all are."""
+    """A line on files that are not read; empty if all are read."""
 
     @property
     def summary(self) -> str:
@@ -93,8 +93,8 @@ class Draft:
 
     config: StudyConfig
     tokens_per_parameter: int
-    """Training tokens per parameter of the largest budget. The other budgets train on as many
-    tokens: with few, seeds of a small model differ by more than depths do."""
+    """Training tokens per parameter of the largest budget. The other budgets train on the same
+    number of tokens: with few tokens, seeds of a small model differ by more than depths do."""
     machine: str
     """The machine in words."""
     hours: float
@@ -103,7 +103,7 @@ class Draft:
     confirm: Mapping[str, object]
     """Keys of `confirm` that differ from the defaults, to fit the hours."""
     runs: Mapping[str, object]
-    """Keys for the question that existing runs leave open."""
+    """Keys that make the study answer what existing runs leave open."""
     reason: str = ""
     """The reason why the study is not larger."""
 
@@ -140,7 +140,8 @@ class Draft:
         return _line("confirm", dict(self.confirm), comment) if self.confirm else ""
 
     def excess(self, hours: float) -> str:
-        """The reason why the draft is too large: its epochs or its hours; empty if it is not."""
+        """The reason why the draft is too large: its epochs or its hours; empty if it is not too
+        large."""
         if self.epochs > MOST_EPOCHS:
             return (
                 f"{self.summary} would be {self.epochs:.1f} epochs of the text, over the limit of "
@@ -198,8 +199,8 @@ def choose(
     seen: Seen, study: str, *, budgets: str | None, hours: float,
     runs: Mapping[str, object] = FROM_RUNS,
 ) -> Draft:  # fmt: skip
-    """The largest study within the hours and `MOST_EPOCHS`; for named budgets, the longest. `runs`
-    are the keys of a study of the question that existing runs leave open.
+    """The largest study within the hours and `MOST_EPOCHS`; with given `budgets`, the longest.
+    `runs` are keys that make the study answer what existing runs leave open.
 
     Raises:
         ConfigError: when even the smallest is too large, or the budgets are no numbers.
@@ -240,7 +241,7 @@ def refuse_place(path: Path, corpus: str, *, force: bool) -> None:
     """Checks that no file is replaced without `--force` and that the corpus is not changed.
 
     Raises:
-        ConfigError: when the study file or another schema beside it is there, or no folder is.
+        ConfigError: if the study file or another schema is there already, or the folder is not.
     """
     if not path.parent.is_dir():
         raise ConfigError(f"{path.parent} must be a folder that exists; make it first")

@@ -1,4 +1,4 @@
-"""The interval of a command's evaluations, compared with the horizon, at which a loss is needed."""
+"""Compares the interval of a command's evaluations with the horizon, where a loss is needed."""
 
 import math
 import re
@@ -47,14 +47,14 @@ def interval_of(command: Sequence[str]) -> Interval | None:
 
 
 def falls_short(steps: float, interval: float) -> bool:
-    """True if neither the last multiple of an interval before a horizon of so many steps nor the
-    next one after it is near enough to it."""
+    """True if the multiples of `interval` just before and after a horizon of `steps` steps are both
+    too far from it."""
     last = math.floor(steps / interval) * interval
     return last < (1 - NEAR) * steps and last + interval > (1 + NEAR) * steps
 
 
 def interval_note(config: StudyConfig) -> str:
-    """A line where a command evaluates at an interval that does not meet a horizon; else empty."""
+    """A line if a command evaluates at an interval that misses a horizon; otherwise empty."""
     interval = interval_of(config.train.command or ())
     if interval is None:
         return ""
@@ -74,8 +74,8 @@ def interval_note(config: StudyConfig) -> str:
 
 
 def horizon_remedy(config: StudyConfig, budget: Budget, interval_steps: float) -> str:
-    """A remedy where the horizon of a budget is no multiple of an interval of evaluations: tokens
-    that are the nearest multiple, or an interval that meets the horizons of all budgets."""
+    """A remedy if the horizon of a budget is no multiple of an interval of evaluations: tokens that
+    are the nearest multiple, or an interval that meets the horizons of all budgets."""
     if config.tokens is not None:
         multiple = max(1, round(budget.steps / interval_steps))
         tokens = round(multiple * interval_steps * budget.tokens_per_step)

@@ -1,4 +1,4 @@
-"""The horizons of a study: a study for each."""
+"""A study of several horizons as a study for each."""
 
 from fathom.objectives.keys import parse_horizon, short
 from fathom.search.study.keys.config import StudyConfig
@@ -25,7 +25,7 @@ def horizon_studies(config: StudyConfig) -> tuple[StudyConfig, ...]:
 
 def horizon_name(config: StudyConfig) -> str | None:
     """Returns the short name of a study's horizon among several, such as `20` or `10M`; None if
-    the study is not one of those that `horizon_studies` made of another."""
+    `horizon_studies` did not make the study from another."""
     return horizon_label(horizon_of(config)) if config.horizon_of else None
 
 
@@ -41,7 +41,8 @@ def parent_name(config: StudyConfig) -> str:
 
 
 def study_at(config: StudyConfig, label: object) -> StudyConfig:
-    """Returns the name of the whole study to which the study of one horizon belongs.
+    """Returns the study at the horizon `label`, such as `20` or `10M`; the study itself if it has
+    one horizon only.
 
     Raises:
         ValueError: if it has no such horizon.
@@ -63,7 +64,7 @@ def is_horizon(written: object, label: object) -> bool:
 
 
 def _tokens(horizon: float) -> dict[str, float]:
-    """The key of a horizon's study that says how long its trainings are, and its value."""
+    """The key that says how long the trainings of a horizon's study are, with its value."""
     if counts_tokens(horizon):
         return {"tokens": int(horizon)}
     return {"tokens_per_parameter": horizon}

@@ -1,4 +1,4 @@
-"""The remedy where a trial of a budget does not fit into memory, tried on the plan."""
+"""The remedy for a trial of a budget that does not fit into memory, tried on the plan."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,8 +18,8 @@ OWN_LENGTH = ("language", "tokens")
 def memory_remedy(
     config: StudyConfig, plan: BudgetPlan, plans: Sequence[BudgetPlan], machine: Machine
 ) -> str:
-    """The change by which a trial of a budget fits: a shorter context, computed, or only the
-    budgets that fit; otherwise another device."""
+    """The change by which a trial of a budget fits: a shorter context, which is computed, or only
+    the budgets that fit; if neither helps, another device."""
     device = "use a device with more memory"
     if context := _context_that_fits(config, plan, machine):
         return f"set `objective.context: {context}`, or {device}"

@@ -51,7 +51,7 @@ REPEATS = 3
 OF_ANY_SIZE = 16
 """Usual number of confirming trials where the size is free, in simulated searches."""
 TRIAL_SECONDS = 0.3
-"""Time of a trial beside training and evaluations: its model, its reports, its checkpoint."""
+"""Time of a trial apart from training and evaluations: its model, its reports, its checkpoint."""
 HIGHEST_USUAL_RATE = 0.1
 """Learning rate above which AdamW hardly ever trains."""
 FILES_OF_A_TRIAL = 2
@@ -111,7 +111,7 @@ class BudgetPlan:
 
     @property
     def tokens_each(self) -> tuple[int, int]:
-        """Fewest and most tokens of a whole training, over the shapes."""
+        """Fewest and most tokens of a whole training among the shapes."""
         tokens = [self.budget.of_shape(shape).tokens for shape in self.shapes]
         return min(tokens), max(tokens)
 
@@ -139,8 +139,8 @@ def vocab_size_of(objective: ObjectiveConfig) -> int:
 
 
 def carried(objective: ObjectiveConfig) -> str:
-    """A remedy for data that are missing on the head of a cluster of `ray up`; empty elsewhere, and
-    if the data are not missing."""
+    """A remedy if data are missing on the head of a cluster that `ray up` started; otherwise
+    empty."""
     place = os.path.expanduser(objective.place)
     is_path = place != objective.name and (os.sep in place or os.path.splitext(place)[1])
     head = os.path.expanduser(CLUSTER_FILES[0])
@@ -235,7 +235,8 @@ def plan_budget(
 def _expected_ends(
     budget: Budget, rungs: Sequence[Rung], exploring: int, confirming: int
 ) -> tuple[tuple[float, int], ...]:
-    """Expected numbers of trials, each with the tokens at which so many pause or end, ascending."""
+    """Expected numbers of trials that pause or end, each with the tokens at which they do,
+    ascending."""
     surviving = rungs[-1].surviving if rungs else exploring
     pausing = ((rung.arriving - rung.surviving, rung.tokens) for rung in rungs)
     return (*pausing, (surviving + confirming, budget.tokens))
@@ -247,7 +248,7 @@ def largest_step(
     """How a step of the shape that takes most memory fits into a trial's part of the machine.
 
     Raises:
-        PlanError: when it fits in parts only, and the study can't train them.
+        PlanError: if the step fits only in parts, and the study can't train in parts.
     """
     largest, sequences, how = largest_training(
         config.train, config.resources, budget, shapes, machine
@@ -268,7 +269,7 @@ def largest_training(
     train: TrainConfig, resources: ResourcesConfig, budget: Budget, shapes: Sequence[Shape],
     machine: Machine,
 ) -> tuple[Shape, int, Execution]:  # fmt: skip
-    """The shape whose step takes most memory, the sequences of one of its processes, and the
+    """The shape whose step takes most memory, the number of sequences of each process, and the
     settings of the step."""
     ranks, gpu = resources.processes_per_trial, machine.device == "GPU"
     sequences = budget.batch_size // ranks
@@ -283,7 +284,7 @@ def search_hours(plans: Sequence[BudgetPlan], machine: Machine) -> float:
 
 
 def device_hours(plans: Sequence[BudgetPlan], machine: Machine) -> float:
-    """Hours of all devices that have a trial, together; shared GPUs count as whole ones."""
+    """Hours of all devices in use, added up; shared GPUs count as whole ones."""
     trials = min(machine.slots, max(plan.exploring + plan.confirming for plan in plans))
     devices = trials * machine.devices
     if machine.device == "GPU" and machine.devices < 1:
@@ -292,15 +293,16 @@ def device_hours(plans: Sequence[BudgetPlan], machine: Machine) -> float:
 
 
 def largest_state(train: TrainConfig, plans: Sequence[BudgetPlan]) -> int:
-    """Bytes of the largest checkpoint of a search; a trial on a GPU also keeps a copy of its own in
-    the memory of its machine, which may take up to twice as much."""
+    """Bytes of the largest checkpoint of a search. A trial on a GPU also keeps a copy in the memory
+    of its machine, and that copy may take up to twice as much."""
     best = train.patience is not None
     sizes = (checkpoint_bytes(s, best_weights=best) for plan in plans for s in plan.shapes)
     return max(sizes, default=0)
 
 
 def search_disk(train: TrainConfig, plans: Sequence[BudgetPlan], slots: int) -> int:
-    """Most bytes of the checkpoints of a search at a time, with `slots` workers that train at once.
+    """Most bytes that the checkpoints of a search take at any time, with `slots` workers that train
+    at once.
 
     Trials that have paused at a rung keep theirs until the whole search is concluded.
     """
@@ -347,7 +349,7 @@ def study_notes(config: StudyConfig) -> tuple[str, ...]:
 
 
 def _epochs_note(config: StudyConfig) -> str:
-    """A line where a training repeats its data too often; empty where none does, or the size of the
+    """A warning if a training repeats its data too often; empty if none does, or if the size of the
     data is not known."""
     if config.coin.timed:
         return ""  # tokens follow from step times
@@ -404,7 +406,8 @@ def expected_confirming(config: StudyConfig, shapes: Sequence[Shape]) -> int:
 
 
 def virtual_time(config: StudyConfig, budget: Budget, *, at_once: int = 0) -> VirtualTime:
-    """The virtual workers of a budget, before its first trial; `at_once` ones are drawn at once."""
+    """The virtual workers of a budget, before its first trial; `at_once` trials are drawn
+    together."""
     return VirtualTime(
         workers=config.trials_together,
         rungs=tuple(rungs_by_step(config, budget).values()),
@@ -416,8 +419,8 @@ def virtual_time(config: StudyConfig, budget: Budget, *, at_once: int = 0) -> Vi
 
 
 def _expected_rungs(config: StudyConfig, budget: Budget, exploring: int) -> tuple[Rung, ...]:
-    """The rungs with the mean numbers of trials in simulated searches, which rank at random; those
-    that are promoted because they are too close to the best to tell are not counted."""
+    """The rungs with the mean numbers of trials in simulated searches, which rank at random; trials
+    promoted because they are too close to the best to tell apart are not counted."""
     first = virtual_time(config, budget)
     return _mean_rungs(config.stopping, exploring, first.workers, first.rungs, first.horizon)
 

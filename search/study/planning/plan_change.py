@@ -42,9 +42,9 @@ class PlanChange:
 
     before: PlannedSizes
     after: PlannedSizes | None
-    """None if the study is refused with the change."""
+    """Sizes with the change; None if the study is refused with it."""
     refusal: str = ""
-    """The reason why it is refused; empty if it is not."""
+    """The reason why the study is refused with the change; empty if it is not."""
 
     @property
     def new_depths(self) -> tuple[int, ...]:
@@ -103,15 +103,15 @@ def meetable_depths(config: StudyConfig, budget: int, like: Shape) -> tuple[int,
     them all, ascending; arguments and None as in `plan_change`.
 
     Raises:
-        PlanError: if those are too many shapes.
+        PlanError: if these depths have too many shapes.
     """
     every = planned_sizes(changed(config, {"space.depth": EVERY_DEPTH}), budget, like)
     return every.depths if every else None
 
 
 def planned_sizes(config: StudyConfig, params: int, like: Shape) -> PlannedSizes | None:
-    """The numbers of the plan of a budget; None for a user's own model, or a budget that is not of
-    the study."""
+    """The shapes and numbers of trials in the plan of a budget; None for a user's own model, or a
+    budget that is not of the study."""
     if config.model.build:
         return None
     budget = next((each for each in expand_budgets(config) if each.params == params), None)

@@ -18,8 +18,8 @@ from fathom.search.study.planning.plan import BudgetPlan, plan_budget, search_ho
 TRIALS = (2, 4, 8)
 """Numbers of trials on a GPU that are compared with one."""
 WORTH = 0.75
-"""Sharing is advised or chosen if it takes at most this part of the time of one trial on each GPU:
-both times are estimates."""
+"""Largest part of the time with one trial on each GPU at which sharing is advised or chosen: both
+times are estimates."""
 
 GPUS = "resources.gpus_per_trial"
 
@@ -60,7 +60,7 @@ class Sharing:
 
     @property
     def share(self) -> float:
-        """The GPUs of each trial."""
+        """Number of GPUs of each trial, below 1."""
         return 1 / self.trials
 
     @property
@@ -96,8 +96,8 @@ def auto_sharing(config: StudyConfig, sizes: Sequence[Size]) -> Sharing | None:
 def sharing_notes(
     config: StudyConfig, plans: Sequence[BudgetPlan], machine: Machine, gpu: str | None = None
 ) -> tuple[str, ...]:
-    """A line if several trials on each GPU would take much less time than one, or will, as
-    `gpus_per_trial: auto` shares the GPUs of this machine; none otherwise.
+    """A line if several trials on each GPU would take much less time than one, or if
+    `gpus_per_trial: auto` shares the GPUs of this machine for that reason; none otherwise.
 
     A small model's step takes the time of its launches, during which the GPU waits. As many trials
     can share a GPU as fill this time with work, fit its memory without micro-batches, and have
@@ -127,7 +127,7 @@ def _best(
     at_a_time: int | str = "auto",
 ) -> Sharing | None:
     """The number of trials on each GPU with which a search is fastest; None if one trial each is
-    nearly as fast. `at_a_time` is the number of GPUs in use, where the study limits it."""
+    nearly as fast. `at_a_time` is the number of GPUs in use, if the study limits it."""
     if not compares_by_time(config):
         return None
     hours: dict[int, float] = {}
@@ -147,7 +147,7 @@ def _best(
 def _shared(
     config: StudyConfig, sizes: Sequence[Size], gpu: str | None, trials: int, at_a_time: int | str
 ) -> PlannedSearch:
-    """The search with so many trials on each GPU, by its data sheet."""
+    """The search with `trials` trials on each GPU, by the GPU's data sheet."""
     changes: dict[str, object] = {GPUS: 1 / trials}
     if not isinstance(at_a_time, str):
         changes["resources.max_concurrent_trials"] = trials * at_a_time

@@ -1,4 +1,4 @@
-"""The remedy of a verdict, tried on the plan of its study, so that none is advised in vain."""
+"""Remedies of verdicts, tried on the plan of their study, so that none is advised in vain."""
 
 from bisect import bisect
 from collections.abc import Mapping, Sequence
@@ -37,8 +37,8 @@ NEAR_RATIO = 1.25
 def with_true_remedy(
     verdict: Verdict, config: StudyConfig, records: Sequence[TrialRecord]
 ) -> Verdict:
-    """The verdict on a budget of a study, with a remedy that improves its plan, or that says why
-    none does; `records` are the budget's trials.
+    """The verdict on a budget of a study, with a remedy that improves the study's plan, or with the
+    reason why none does; `records` are the budget's trials.
 
     Where a plan of every depth would have too many shapes, the analysis's own remedy is kept. A
     user's own model is not built: only remedies without counts of its shapes are tried.
@@ -67,8 +67,8 @@ def with_true_remedy(
 def _uncounted(
     verdict: Verdict, depths: Sequence[int], records: Sequence[TrialRecord]
 ) -> Remedy | None:
-    """The remedy for a user's own model, by the depths of its trials: trainings that the study does
-    not have yet, depths outside its range."""
+    """The remedy for a user's own model, judged by the depths of its trials alone: more trainings
+    than the study has, or depths outside its range."""
     match verdict.remedy:
         case v.Depths() if isinstance(verdict.cause, v.BestAtEnd):
             end, deeper = verdict.cause.end, verdict.cause.deeper
@@ -90,7 +90,7 @@ def _finished_depths(records: Sequence[TrialRecord]) -> tuple[int, ...]:
 
 
 def more_seeds(confirm: ConfirmConfig, number: int) -> v.Seeds:
-    """The remedy of so many seeds, and in any case of more than the study has."""
+    """The remedy of `number` seeds, but at least of one more than the study has."""
     return v.Seeds(max(number, confirm.seeds + 1))
 
 
@@ -110,7 +110,7 @@ class _TriedPlan:
         return meetable_depths(self._config, self._budget, self._like) or ()
 
     def remedy(self, verdict: Verdict) -> Remedy | None:
-        """The remedy that helps."""
+        """A remedy for a verdict that improves the plan, or the reason why none does."""
         match verdict.remedy:
             case v.Depths() if isinstance(verdict.cause, v.BestAtEnd):
                 return self._beyond(verdict.cause.end, deeper=verdict.cause.deeper)
@@ -153,8 +153,8 @@ class _TriedPlan:
         return self._ladder(wanted) or nothing
 
     def _ladder(self, depths: Sequence[int]) -> TheseDepths | None:
-        """The remedy to train these depths beside those that finished; None where the plan of such
-        a study lacks one of them."""
+        """The remedy to train `depths` as well as those that finished; None if the plan of a study
+        with all of them has no shape of one."""
         every = sorted({*depths, *self._finished})
         change = self._change({"sampler": Sampler.LADDER.value, "space.depth": every})
         if change is None or change.after is None or not {*depths} <= {*change.after.depths}:

@@ -20,12 +20,12 @@ class VirtualJob:
     """A trial on a virtual worker, from where it stands to its next rung or the horizon."""
 
     finish: Fraction
-    """Virtual time of its end, in whole trainings."""
+    """Virtual time at which the job ends, in units of a whole training."""
     seq: int
     """Number of the assignment, from 0."""
     trial: str
     to: int
-    """Tokens of the rung, or of the horizon."""
+    """Tokens at which the job ends: those of the rung or of the horizon."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +46,14 @@ class Closing:
 
     rung: int
     promoted: tuple[str, ...]
-    """The paused trials that are promoted all the same."""
+    """Paused trials that are promoted although the rung closes."""
 
 
 Decision = Promotion | Draw | Closing
 
 
 class Trials(Protocol):
-    """The trials of a budget, as far as their results are taken."""
+    """The trials of a budget, with the results taken so far."""
 
     def pauses(self, trial: str, rung: int) -> bool:
         """True if a trial pauses at a rung."""
@@ -90,16 +90,16 @@ class VirtualTime:
     jobs: dict[str, VirtualJob] = field(default_factory=dict)
     """The assigned jobs whose results are not taken, by trial."""
     places: dict[str, int] = field(default_factory=dict)
-    """Trial -> tokens at which it was last taken; 0 before its first rung."""
+    """Tokens of each trial when its result was last taken; 0 before its first rung."""
     standing: dict[int, dict[str, None]] = field(init=False)
-    """Rung -> trials that were taken there and did not end badly; a dict for its order, with None
-    as values."""
+    """Trials that were taken at each rung and did not end badly; a dict keeps their order, with
+    None as values."""
     over: set[str] = field(default_factory=set)
     """Trials that have ended."""
     closed: set[int] = field(default_factory=set)
     """Rungs that are closed."""
     kept: set[str] = field(default_factory=set)
-    """Paused trials that the closing of their rung promotes."""
+    """Paused trials that were promoted when their rung closed."""
 
     def __post_init__(self) -> None:
         self.standing = {rung: {} for rung in self.rungs}
@@ -143,8 +143,8 @@ class VirtualTime:
         self.assigned = job.seq + 1
 
     def take(self, trial: str, rungs: Iterable[int], *, over: bool, badly: bool = False) -> None:
-        """Takes the result of a trial's job: the rungs that the trial has reached, and if it has
-        ended, or ended `badly`, without a loss at the horizon."""
+        """Takes the result of a trial's job: the rungs that the trial has reached, whether it is
+        `over`, and whether it ended `badly`, without a loss at the horizon."""
         self.now = self.jobs.pop(trial).finish
         for rung in rungs:
             self.standing[rung][trial] = None
@@ -161,11 +161,11 @@ class VirtualTime:
         self.kept.update(closing.promoted)
 
     def waiting(self, rung: int) -> list[str]:
-        """The trials that came last to this rung and have no job."""
+        """The trials whose last rung is this one and that have no job."""
         return [trial for trial in self._at(rung) if self._waits(trial, rung)]
 
     def _may_draw(self) -> bool:
-        """True until `at_once` trials were drawn, and once these have all come to a rung or have
+        """True until `at_once` trials are drawn, and again once all of these have come to a rung or
         ended."""
         first = list(self.places)[: self.at_once]
         if len(first) < self.at_once:
@@ -223,11 +223,11 @@ def explore(time: VirtualTime, trials: SimulatedTrials) -> None:
 
 @dataclass(slots=True)
 class RandomTrials:
-    """Exploring trials of a simulated search, ranked at random, alike at all rungs."""
+    """Exploring trials of a simulated search, ranked at random, in the same order at all rungs."""
 
     dice: random.Random
     left: int
-    """Number of trials that are not drawn."""
+    """Number of trials not yet drawn."""
     exempt: float
     """Share of the trials that never pause."""
     eta: float
@@ -243,11 +243,11 @@ class RandomTrials:
         return trial
 
     def pauses(self, trial: str, rung: int) -> bool:
-        """True but for trials that never pause."""
+        """True except for trials that never pause."""
         return trial not in self.never_pause
 
     def ranked(self, trials: Sequence[str], rung: int) -> Sequence[str]:
-        """The trials by their losses."""
+        """The trials by ascending loss."""
         return sorted(trials, key=self.losses.__getitem__)
 
     def kept(self, trials: Sequence[str], rung: int) -> Sequence[str]:

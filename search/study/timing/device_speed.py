@@ -31,9 +31,9 @@ WIDTH_TRAFFIC, FF_TRAFFIC, VOCABULARY_TRAFFIC = 190, 10, 30
 WEIGHT_TRAFFIC = 40
 """Bytes per parameter that clipping and AdamW move in a step."""
 OTHERS = 0.5
-"""Running processes of other programs per core above which a machine counts as busy."""
+"""Number of other programs' running processes, per core, above which a machine counts as busy."""
 LARGEST_FILE = 1_000_000
-"""Bytes of the largest file that is read: what Fathom keeps is far smaller."""
+"""Bytes of the largest file of speeds that is read; Fathom's own files are far smaller."""
 
 Rate = tuple[float, float]
 """FLOPs of a layer in a training step, and FLOPs per second of the training."""
@@ -60,7 +60,8 @@ class Speed:
     layer_seconds: float = 0.0
     """Time that a layer takes in a step whatever its size."""
     bandwidth: float | None = None
-    """Bytes per second of a GPU's memory; None for a CPU, whose rate of operations includes it."""
+    """Bytes per second of a GPU's memory; None for a CPU, whose rate of operations reflects its
+    memory."""
     measured: tuple[Rate, ...] = ()
     """FLOPs of a layer in a step, ascending, and the FLOPs per second measured there."""
 
@@ -72,7 +73,7 @@ class Speed:
         return TimeSource.ESTIMATE if self.bandwidth is None else TimeSource.DATA_SHEET
 
     def flops_per_second(self, layer_flops: float) -> float:
-        """FLOPs per second of a training whose layers take so many FLOPs in a step."""
+        """FLOPs per second of a training whose layers take `layer_flops` FLOPs in a step."""
         estimate = self._estimate(layer_flops)
         if not self.measured:
             return estimate
@@ -81,7 +82,7 @@ class Speed:
         return estimate * math.exp(interpolated(math.log(layer_flops), sizes, ratios))
 
     def step_seconds(self, shape: Shape, tokens: int) -> float:
-        """Seconds of a training step of a shape on so many tokens."""
+        """Seconds of a training step of a shape on `tokens` tokens."""
         flops = shape.train_flops_per_token * tokens
         if self.bandwidth is None or self.measured:
             return flops / self.flops_per_second(flops / shape.depth)
@@ -101,7 +102,7 @@ def memory_traffic(shape: Shape, tokens: int) -> float:
 
 
 def interpolated(at: float, places: Sequence[float], values: Sequence[float]) -> float:
-    """The value at a place, linear between places and constant beyond them."""
+    """The value at the place `at`, linear between `places` and constant beyond them."""
     right = bisect(places, at)
     if right in (0, len(places)):
         return values[min(right, len(places) - 1)]
@@ -133,7 +134,7 @@ def known_speeds(device: str) -> KnownSpeeds:
 
 
 def busy_with_others(own: float) -> bool:
-    """True if other processes keep this machine busy, beside `own` processes that train."""
+    """True if processes other than the `own` ones that train keep this machine busy."""
     try:
         load, _, _ = os.getloadavg()
     except OSError:
@@ -147,8 +148,8 @@ def keep_speeds(
 ) -> None:  # fmt: skip
     """Adds measurements of a device to the file of speeds, if that can be written.
 
-    A speed measured while the machine was busy with other programs than the `own` processes that
-    train replaces no better speed, and a start measured then is only kept if it is the shortest.
+    If programs other than the `own` processes that train kept the machine busy, a measured speed
+    replaces no better one, and a measured start is kept only if it is the shortest.
     """
     with suppress(OSError, RuntimeError):  # the latter without a home
         everything, known = _read(), known_speeds(device)
@@ -165,8 +166,8 @@ def keep_speeds(
 
 
 def binned(rates: Iterable[Rate]) -> dict[float, float]:
-    """Median speed by size: the FLOPs of a layer in a step, rounded to half a power of ten -> FLOPs
-    per second."""
+    """Median speed, in FLOPs per second, by size: the FLOPs of a layer in a step, rounded to half a
+    power of ten."""
     bins: defaultdict[float, list[float]] = defaultdict(list)
     for layer_flops, rate in rates:
         bins[10 ** (round(2 * math.log10(layer_flops)) / 2)].append(rate)
@@ -176,8 +177,8 @@ def binned(rates: Iterable[Rate]) -> dict[float, float]:
 def rates_by_device(
     records: Iterable[TrialRecord], since: float
 ) -> dict[tuple[str, bool], dict[float, float]]:
-    """(device, True if it is a GPU) -> median speeds by size, without evaluations, of the trials
-    that one device trained and that began at or after the Unix time `since`."""
+    """Median speeds by size, without evaluations, of trials that one device trained and that began
+    at or after the Unix time `since`; keyed by the device and True if it is a GPU."""
     rates: defaultdict[tuple[str, bool], list[Rate]] = defaultdict(list)
     for record in records:
         if record.device and SEVERAL not in record.device:
@@ -202,8 +203,8 @@ def start_seconds(records: Iterable[TrialRecord], since: float) -> float | None:
 
 
 def _began_since(since: float, record: TrialRecord) -> bool:
-    """True for a trial that began between a Unix time and now; a later beginning is from before a
-    clock was set back."""
+    """True if a trial began between the Unix time `since` and now; a start after now is from before
+    a clock was set back."""
     return since <= record.started <= time.time()
 
 

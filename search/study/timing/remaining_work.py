@@ -15,8 +15,8 @@ LEAST_SHARE, MOST_SHARE = 0.45, 1.2
 """Least and most work of a budget, as shares of the planned work: 45 of 48 simulated budgets took
 0.5 to 1.2 of it, one with two minima 1.7."""
 STILL_OPEN = 0.3
-"""Most work left of a budget that has done its most and is still not settled, as a share of the
-work done."""
+"""Most work left, as a share of the work done, of a budget that has done all the work expected of
+it and is still not settled."""
 PACE_ERROR, FIRST_PACE_ERROR = 0.1, 0.5
 """Relative error of the pace after many evaluations, and what is added to it after a single one."""
 SLOWNESS = 0.2
@@ -27,12 +27,12 @@ FEWEST_EVALUATIONS = 8
 
 @dataclass(frozen=True, slots=True)
 class WorkLeft:
-    """The training that a budget still takes, in tokens, from a least to a most."""
+    """The training that a budget still takes, as a range of tokens."""
 
     least: float
     most: float
     together: float
-    """Number of its trials that can run at a time."""
+    """Number of the budget's trials that can run at a time."""
 
 
 def work_left(
@@ -46,10 +46,10 @@ def work_left(
 ) -> WorkLeft:
     """Returns the training that a budget still takes.
 
-    At least the running trials, the `waiting` confirming trials of the present batch, and as many
-    whole trainings as a curve needs; the plan gives a rough number of further ones. Once the budget
-    is `settled`, only the trials that run are left. While it is not `explored`, any number of its
-    trials run at a time; afterwards those of a batch do, `together` or more.
+    It is at least the running trials, the `waiting` confirming trials of the present batch, and as
+    many whole trainings as a curve needs; the plan gives a rough number of further ones. Once the
+    budget is `settled`, only the trials that run are left. While it is not `explored`, any number
+    of its trials run at a time; afterwards only those of one batch do, `together` or more.
     """
     length = _length(plan, records)
     running = [record for record in records if record.outcome is None]
@@ -95,7 +95,7 @@ class TrialWork:
 
     @property
     def others(self) -> int:
-        """Number of starts and evaluations, which take a worker's time beside the steps."""
+        """Number of starts and evaluations, which take a worker's time in addition to the steps."""
         return self.starts + self.evaluations
 
 
@@ -118,13 +118,14 @@ def work_since(records: Iterable[TrialRecord], since: float) -> TrialWork:
 
 
 def steady_clock() -> Callable[[], float]:
-    """Returns a clock of Unix time that nobody sets while it runs."""
+    """Returns a clock of Unix time that does not change when the system's clock is set."""
     offset = time.time() - time.monotonic()
     return lambda: offset + time.monotonic()
 
 
 class SearchPace:
-    """The pace of a run at each budget, which the run measures itself, and the time left at it.
+    """The pace of a run at each budget, which the run measures itself, and the time left at that
+    pace.
 
     The clock starts at the first evaluation of this run: before, workers load PyTorch. The pace is
     that of the later half of the time since: other programs come and go, and the last trials are of
@@ -150,7 +151,7 @@ class SearchPace:
             self._began = self._last = self._clock()
 
     def passed(self, busy_workers: float) -> None:
-        """Adds the time since the last call, in which so many workers were busy."""
+        """Adds the time since the last call, in which `busy_workers` workers were busy."""
         now = self._clock()
         if self._began is not None:
             self._busy += busy_workers * max(0.0, now - self._last)
@@ -162,7 +163,7 @@ class SearchPace:
         """Returns the time left; None before this run has measured its pace.
 
         The new estimate is cut to the part that it shares with the range shown before, so that the
-        range narrows; if they share none, it is shown whole.
+        range narrows; if the two share nothing, the new one is shown whole.
         """
         if self._began is None:
             return None
@@ -218,8 +219,8 @@ class SearchPace:
 
 def _training_seconds(records: Iterable[TrialRecord], began: float, half: float) -> float | None:
     """Returns the seconds of a training token, counted as `TrialRecord.shared_tokens` are: the mean
-    over the depths that trained since the Unix time `half`, each as fast as its last trial; None
-    where none did since `began`."""
+    over the depths that trained since the Unix time `half`, each as fast as its last trial; None if
+    no depth trained since `began`."""
     rates: dict[int, tuple[float, float]] = {}
     for record in records:
         here = work_since([record], began)
@@ -237,7 +238,7 @@ def _training_seconds(records: Iterable[TrialRecord], began: float, half: float)
 def _wall_seconds(
     busy: Mapping[int, float], workers: float, at_a_time: Mapping[int, float]
 ) -> float:
-    """Returns the time in which so many workers do the training seconds `busy` of the budgets; a
+    """Returns the time in which `workers` workers do the training seconds `busy` of the budgets; a
     budget uses no more workers than it has trials at a time."""
     longest = max((seconds / at_a_time[budget] for budget, seconds in busy.items()), default=0.0)
     return max(sum(busy.values()) / workers, longest)

@@ -20,7 +20,8 @@ from fathom.search.study.timing.step_times import (
 MOST_SIZES = 4
 """Most sizes whose steps are timed."""
 ALIKE = 1.2
-"""Factor within which shapes are of one size: neighbouring sizes of a space are further apart."""
+"""Factor within which shapes count as of one size: neighbouring sizes of a space are further
+apart."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class SizedTimes:
     """Seconds of a training step of shapes of any size, fitted to timed ones.
 
     The time of a step is a sum: a constant, and times for each layer, each parameter and each
-    feature of a layer. They are at least 0, and fitted by least relative errors.
+    feature of a layer. These times are at least 0, and fitted by least relative errors.
     """
 
     timed: tuple[tuple[int, tuple[TimedShape, ...]], ...]
@@ -41,7 +42,7 @@ class SizedTimes:
 
     @cached_property  # read for each of many thousand shapes
     def _each(self) -> Any:
-        """Seconds of each of the terms, an array."""
+        """Seconds for each of the `_terms`, an array."""
         np = _numpy()
         columns = np.array(
             [_terms(size, shape.depth) / shape.seconds for size, of in self.timed for shape in of]
@@ -72,8 +73,8 @@ NO_TIMES: Mapping[int, Times] = {}
 
 
 def sizes_to_time(shapes: Sequence[Shape]) -> dict[int, list[Shape]]:
-    """The sizes whose steps are timed: parameters of at most `MOST_SIZES` of them, evenly spread in
-    log from the smallest to the largest -> the shapes of each."""
+    """The shapes of each size whose steps are timed, keyed by parameters: at most `MOST_SIZES`
+    sizes, evenly spread in log from the smallest to the largest."""
     by_size: dict[int, list[Shape]] = {}
     size = 0
     for shape in sorted(shapes, key=lambda shape: shape.params_total):
@@ -94,7 +95,7 @@ def estimated_sizes(shapes: Sequence[Shape], tokens_per_step: int, speed: Speed)
 
 
 def times_by_budget(steps: MeasuredSteps | None, config: StudyConfig) -> Mapping[int, Times]:
-    """Budget -> its step times, the same for all where sizes are free; none before they are
+    """Step times of each budget, the same for all if sizes are free; empty before they are
     measured."""
     if steps and config.count.frees_size:
         return dict.fromkeys(config.budgets, SizedTimes(tuple(steps.budgets.items())))

@@ -19,8 +19,8 @@ from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.timing.device_speed import Speed, TimeSource, interpolated
 
 MOST_DEPTHS = 8
-"""Most depths of a budget whose steps are timed, each at the ends of its feed-forward ratios. From
-one to the next depth grows at most 1.8 times for depths from 1 to 64."""
+"""Most depths of a budget whose steps are timed, each at the ends of its feed-forward ratios. For
+depths from 1 to 64, each timed depth is at most 1.8 times the one before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class StepTimes:
     timed: tuple[TimedShape, ...]
     """Timed shapes, at least one, by ascending depth and ratio."""
     source: TimeSource = TimeSource.MEASURED
-    """`MEASURED` on the workers of the run, before its search."""
+    """Source of the times; `MEASURED` means on the workers of the run, before its search."""
 
     def seconds(self, shape: Shape) -> float:
         """Seconds of a step: linear between timed shapes in the logarithms of time, depth and
@@ -119,25 +119,27 @@ class MeasuredSteps:
     """The step times of a run, as its first start measured them."""
 
     device: str
-    """The device of a trial with its threads or its share, by which speeds are kept."""
+    """Name by which speeds are kept: the device of a trial with its threads or its share."""
     at_once: int
-    """Number of workers that measured at the same time: as many as trials train at once."""
+    """Number of workers that measured at the same time, equal to that of trials that train at
+    once."""
     budgets: dict[int, tuple[TimedShape, ...]]
-    """Budget, or size where sizes are free -> its timed shapes, by depth and ratio, ascending."""
+    """Timed shapes of each budget (of each size if sizes are free), by depth and ratio,
+    ascending."""
 
     @property
     def times(self) -> dict[int, StepTimes]:
-        """Budget -> its step times."""
+        """Step times of each budget."""
         return {budget: StepTimes(timed) for budget, timed in self.budgets.items()}
 
 
 def frozen_steps(folder: RunFolder, config: StudyConfig) -> MeasuredSteps | None:
-    """The step times that a run has measured; None before that, and for a study of tokens or
-    operations.
+    """The step times that a run has measured; None before that, and if trainings spend tokens or
+    FLOPs.
 
     Raises:
         RunFolderError: if the search has begun and the file is lost.
-        DamagedFileError: if it is none that Fathom wrote for this study.
+        DamagedFileError: if Fathom did not write it for this study.
     """
     if not config.coin.timed:
         return None

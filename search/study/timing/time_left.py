@@ -13,12 +13,12 @@ NOT_KNOWN = "time left not known yet"
 AT_ONCE = 5.0
 """Seconds below which the lower end of a range is left out."""
 LARGEST_FILE = 1000
-"""Bytes of the largest file that is read: what a search writes is far smaller."""
+"""Bytes of the largest file that is read; the file that a search writes is far smaller."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimeLeft:
-    """The time that a search still takes, from a least to a most, in seconds."""
+    """The time that a search still takes, as a range in seconds."""
 
     low: float
     high: float
@@ -40,7 +40,7 @@ class TimeLeft:
         return f"{number if high.endswith(unit) else low} to {high} left"
 
     def with_hours(self, devices: float, unit: str) -> str:
-        """The range in words with the hours of devices, of which each worker has so many: `3 to 5
+        """The range in words with device hours, where each worker has `devices` devices: `3 to 5
         min left, 0.1 to 0.2 core-hours`."""
         if not self.high_busy:
             return "the last trials are ending"
@@ -49,7 +49,7 @@ class TimeLeft:
         return f"{self.text}, {low if low == high else f'{low} to {high}'} {unit}-hours"
 
     def later(self, seconds: float) -> "TimeLeft":
-        """The range so many seconds after it was written."""
+        """The range as it is `seconds` seconds after it was written."""
         return TimeLeft(
             max(0.0, self.low - seconds), max(0.0, self.high - seconds), self.low_busy,
             self.high_busy,

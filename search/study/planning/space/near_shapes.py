@@ -19,7 +19,7 @@ def nearest_shape(shapes: tuple[Shape, ...], *, depth: float, ff_ratio: float) -
 
 
 def middle_shape(shapes: tuple[Shape, ...]) -> Shape:
-    """The feasible shape of middle depth whose ratio is nearest to 4: one by which a speed is
+    """The feasible shape of middle depth whose ratio is nearest to 4, by which speeds are
     measured."""
     depths = sorted({shape.depth for shape in shapes})
     return nearest_shape(shapes, depth=depths[len(depths) // 2], ff_ratio=4.0)

@@ -1,8 +1,8 @@
 """A user's own model in a study: finds its function, and counts all its shapes by building a few.
 
-The parameters must be affine in the depth, and a layer's in the feed-forward width. Three models of
-a width give the counts of all its shapes, and a fourth verifies them. They are built on torch's
-meta device, without memory.
+The parameters must be affine in the depth, and those of a layer affine in the feed-forward width.
+Three models of a width give the counts of all its shapes, and a fourth verifies them. They are
+built on torch's meta device, without memory.
 """
 
 import importlib
@@ -27,7 +27,7 @@ KEY = "model.build"
 
 
 class TooManyBuildsError(PlanError):
-    """A study of too many widths for its shapes to be counted."""
+    """A study with so many widths that counting its shapes would build too many models."""
 
     def __init__(self, place: str) -> None:
         super().__init__(
@@ -71,8 +71,8 @@ def recipe_of(model: ModelConfig) -> Recipe:
 
 @dataclass(frozen=True, slots=True)
 class _WidthCounts:
-    """Counts for all shapes of a width: of its smallest shape, of each further layer of this d_ff,
-    and of each further unit of d_ff in a layer."""
+    """Counts from which those of all shapes of a width follow: of its smallest shape, of each
+    further layer of the same d_ff, and of each further unit of d_ff in a layer."""
 
     corner: Shape
     first: tuple[int, ...]
@@ -102,7 +102,7 @@ class OwnCounter:
 
     def counted(self, shape: Shape, d_ffs: range) -> Shape:
         """The shape with its counts, which follow from a few shapes of the same width; `d_ffs` are
-        the feed-forward widths that the study allows there, perhaps none."""
+        the feed-forward widths that the study allows at that width, perhaps none."""
         width = _width_of(shape)
         if width not in self._lines:
             self._lines[width] = self._line(shape, d_ffs)
@@ -202,7 +202,8 @@ def _width_of(shape: Shape) -> Shape:
 
 
 def _parts(more: tuple[int, ...], less: tuple[int, ...], count: int) -> tuple[tuple[int, ...], int]:
-    """The differences divided by `count`, and the sum of the first two's remainders."""
+    """The differences of two sets of counts, divided by `count`, and the sum of the remainders of
+    the first two."""
     differences = [a - b for a, b in zip(more, less, strict=True)]
     return tuple(d // count for d in differences), sum(d % count for d in differences[:2])
 
@@ -226,11 +227,11 @@ def counter_of(model: ModelConfig, space: SpaceConfig) -> OwnCounter | None:
 
 @cache
 def _counter(recipe: OwnRecipe, space: SpaceConfig) -> OwnCounter:
-    """A counter for each space of shapes."""
+    """The counter of a user's function for a space of shapes."""
     return OwnCounter(recipe, (*space.depths[:2], space.depths[0] + 1)[:2])
 
 
 def try_own_model(config: StudyConfig, shape: Shape) -> None:
-    """Raises `PlanError` if the model of the user's own, of a small shape, can't be trained."""
+    """Raises `PlanError` if the user's own model, built for a small shape, can't be trained."""
     if counter := counter_of(config.model, config.space):
         counter.try_out(shape, causal=not config.objective.bidirectional)

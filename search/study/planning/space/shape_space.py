@@ -15,7 +15,7 @@ from fathom.search.study.planning.space import shape_counter
 
 LARGEST_D_MODEL = 2**17
 SPARSE = 8
-"""Widths of a user's own model are at least one part in so many apart."""
+"""Widths tried for a user's own model differ by at least one part in this number."""
 ROUNDING = 1e-9
 """Tolerance of ratios: 1.1 allows 11 for 10, which floating point puts just outside."""
 
@@ -27,7 +27,7 @@ class ShapeLimits:
     limits: SpaceConfig
     model: ModelConfig
     budgets: tuple[int, ...]
-    """The smallest one decides the default width of heads."""
+    """Budgets of the study; the smallest one decides the default width of heads."""
     budget: int
     """The budget that these shapes are to meet; it decides the divisor of all widths."""
     context: int
@@ -59,7 +59,8 @@ class ShapeLimits:
     def shape(
         self, depth: int, d_model: int, d_ff: int, *, encoder_depth: int | None = None
     ) -> Shape:
-        """The shape of these sizes; its encoder follows the study's split unless it is given."""
+        """The shape of these sizes; its encoder follows the study's split unless `encoder_depth` is
+        given."""
         n_heads, head_dim = self._heads(d_model)
         stacks: dict[str, Any] = {}
         if self.limits.split:
@@ -79,7 +80,7 @@ class ShapeLimits:
         return self.counter.counted(shape, self.d_ffs(d_model)) if self.counter else shape
 
     def smallest(self) -> Shape:
-        """The smallest shape that the study allows, of whatever size."""
+        """The smallest shape that the study allows, regardless of its budgets."""
         d_model = self.limits.d_model or self.width_step
         return self.shape(self.limits.depths[0], d_model, self.d_ffs(d_model).start)
 
@@ -133,8 +134,8 @@ class ShapeLimits:
 
     @property
     def heads_step(self) -> int:
-        """The number of which all widths are multiples because of the heads, and of the groups of
-        the model and of its keys."""
+        """Number that divides all widths because of the heads, the groups of the model and the
+        heads that share keys."""
         limits, groups = self.limits, self.model.groups
         if limits.n_heads and limits.head_dim:
             return groups
@@ -147,7 +148,7 @@ class ShapeLimits:
 
     @property
     def width_step(self) -> int:
-        """The number of which all widths are multiples."""
+        """Number that divides all widths."""
         multiple = self.limits.d_model_multiple or default_multiple(self.budget)
         return math.lcm(self.heads_step, multiple)
 

@@ -1,8 +1,8 @@
-"""The shapes of a budget: every shape whose size is within its tolerance.
+"""The shapes of a budget: every shape whose size is within the budget's tolerance.
 
 For every depth and width the feed-forward width follows from the budget. Solving for d_ff hits a
 budget far closer than solving for d_model: one step of d_ff is one part in thousands. Without
-feed-forward branches (`space.feed_forward: false`) those widths are left that meet the budget.
+feed-forward branches (`space.feed_forward: false`) only the widths that meet the budget remain.
 """
 
 import math
@@ -31,8 +31,8 @@ MOST_LAYERS = 64
 LOWEST_RATIO, HIGHEST_RATIO = 0.5, 16.0
 """Range of d_ff / d_model that a remedy names: the default with its ends halved and doubled."""
 SIZE_STEP = 1.4
-"""Factor between neighbouring sizes where the size is free: losses of sizes between two of these
-differ from the nearer one's by less than seeds do."""
+"""Factor between neighbouring sizes if the size is free: between two of them, losses differ from
+the loss at the nearer one by less than seeds do."""
 MOST_TOLERANCE = 0.05
 """The largest tolerance that a study may have."""
 
@@ -94,8 +94,8 @@ class _Width:
     def depths(self, least: float, most: float) -> tuple[float, float]:
         """Smallest and largest depth at which a shape of this width can have that many parameters.
 
-        The smallest has the thickest layers, the largest the thinnest; none fits if the first
-        exceeds the second.
+        The smallest has the thickest layers, the largest the thinnest; none fits if the smallest
+        exceeds the largest.
         """
         thinnest, thickest = (self.block + self.per_d_ff * self.d_ffs[end] for end in (0, -1))
         thickest += self.cross  # as though all layers were a decoder's, and of every kind
@@ -116,21 +116,21 @@ class _Width:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """A kind of layer: `constant + per_d_ff * d_ff` parameters beside those of a dense layer."""
+    """A kind of layer, with `constant + per_d_ff * d_ff` parameters more than a dense layer."""
 
     layers: Callable[[int], int]
-    """Depth -> number of layers of the kind."""
+    """Number of layers of the kind in a model of a given depth."""
     constant: int
     per_d_ff: int
 
     def more(self, d_ff: int) -> int:
-        """Parameters of a layer beside those of a dense one."""
+        """Parameters that a layer has more than a dense one."""
         return self.constant + self.per_d_ff * d_ff
 
 
 def shapes_of(space: ShapeLimits, budget: Budget) -> tuple[Shape, ...]:
-    """All shapes of a budget, solved as its unit asks; where it leaves the size free, shapes on a
-    lattice of sizes."""
+    """All shapes of a budget, found as its unit requires; if the budget leaves the size free,
+    shapes on a lattice of sizes."""
     if budget.sizes:
         return _of_any_size(space, budget, budget.sizes)
     if budget.count is Count.HEADS:
@@ -143,7 +143,7 @@ def shapes_of(space: ShapeLimits, budget: Budget) -> tuple[Shape, ...]:
 
 
 def _of_any_size(space: ShapeLimits, budget: Budget, ends: tuple[int, int]) -> tuple[Shape, ...]:
-    """Shapes of sizes evenly spaced in log between two ends, by depth and width."""
+    """Shapes whose sizes are evenly spaced in log between two ends, sorted by depth and width."""
     found: dict[Shape, None] = {}
     for size in lattice(*ends):
         of_size = replace(budget, params=size, count=Count.TOTAL, sizes=None)
@@ -227,7 +227,7 @@ def _width(space: ShapeLimits, count: Count, d_model: int) -> _Width:
         )
 
     def of_kind(layers: Callable[[int], int], first_at: int, **kind: Any) -> _Kind:
-        """A kind of layer of which a model has one from a depth `first_at` on."""
+        """A kind of layer of which a model has the first one at the depth `first_at`."""
         more = [
             size(0, first_at, d_ff, **kind) - size(0, first_at, d_ff) for d_ff in (first, 2 * first)
         ]
@@ -255,7 +255,8 @@ def _width(space: ShapeLimits, count: Count, d_model: int) -> _Width:
 
 
 def _explain(space: ShapeLimits, budget: Budget, shapes: tuple[Shape, ...]) -> str:
-    """The message for a budget with too few depths: those it has, the cause and the remedy."""
+    """The message for a budget with too few depths: which depths it has, the cause and the
+    remedy."""
     depths = sorted({shape.depth for shape in shapes})
     found = f"only at depth {', '.join(map(str, depths))}" if depths else "at no depth"
     found += f" ({len(shapes)} in all)" * bool(budget.sizes and depths)
@@ -332,8 +333,8 @@ def _has_depths(space: ShapeLimits, budget: Budget) -> bool:
 
 
 def _enough(shapes: Sequence[Shape], budget: Budget) -> bool:
-    """True if an optimum can be told from these shapes: by three depths and, where the size is
-    free, by as many shapes as their surface has coefficients."""
+    """True if these shapes are enough to find an optimum: three depths and, if the size is free, as
+    many shapes as the surface of losses has coefficients."""
     least = FEWEST_WHOLE if budget.sizes else FEWEST_DEPTHS
     return len({s.depth for s in shapes}) >= FEWEST_DEPTHS and len(shapes) >= least
 
