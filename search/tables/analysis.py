@@ -84,7 +84,8 @@ def analyse_table(table: OpenTable, told: Mapping[str, str], question: TableQues
     """The answers of a table; `told` maps the table's names of columns to Fathom's.
 
     Raises:
-        TableError: when the table lacks what every analysis needs, or what the question needs."""
+        TableError: when the table lacks what every analysis needs, or what the question needs.
+    """
     columns = choose_columns(table.names, told, table.label, table.lacking)
     loss, said = columns.taken["loss"], "loss" in told.values()
     maximised = question.maximise or table.maximised == loss
@@ -210,7 +211,8 @@ def budget_count(question: TableQuestion, columns: Columns, label: str) -> Count
     """The rule by which the sizes of a table are counted.
 
     Raises:
-        TableError: when the table has no sizes counted by the rule that is asked for."""
+        TableError: when the table has no sizes counted by the rule that is asked for.
+    """
     known = {
         Count.TOTAL: "params_total" in columns.taken,
         Count.NON_EMBEDDING: "params_non_embedding" in columns.taken,

@@ -101,7 +101,8 @@ def answers_of(asked: AskedRuns) -> _Answers:
 
     Raises:
         TableError: when the table has no run of the sizes or horizons asked for, or a setting
-         varies in a way that leaves open how to compare the runs."""
+            varies in a way that leaves open how to compare the runs.
+    """
     question = asked.question
     if parting := [name for name in question.by if name not in asked.part]:
         return _part_by(parting[0], asked)

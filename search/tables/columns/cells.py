@@ -252,7 +252,8 @@ def _number(ours: str, value: object) -> float:
     """The number that a value stands for; NaN for a blank.
 
     Raises:
-        ValueError: for any other text; the message says what the column must hold."""
+        ValueError: for any other text; the message says what the column must hold.
+    """
     if isinstance(value, float | int) and not isinstance(value, bool):
         # A whole number in JSON may have hundreds of digits.
         return math.inf if abs(value) > sys.float_info.max else float(value)

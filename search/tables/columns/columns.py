@@ -154,7 +154,8 @@ def choose_columns(
     names, or `size`, to the end of the message that such a column is missing.
 
     Raises:
-        TableError: when a needed column is missing, or several columns could be it."""
+        TableError: when a needed column is missing, or several columns could be it.
+    """
     _check_told(names, told, table)
     taken = {ours: theirs for theirs, ours in told.items() if ours != IGNORE}
     plain = {name: plain_name(name) for name in names if name not in told}
@@ -188,7 +189,8 @@ def parse_maps(maps: Sequence[str]) -> dict[str, str]:
     """The arguments `COLUMN=NAME` of `--map`: the table's name -> Fathom's.
 
     Raises:
-        TableError: when one has another form, or two give the same of Fathom's names."""
+        TableError: when one has another form, or two give the same of Fathom's names.
+    """
     told: dict[str, str] = {}
     for text in maps:
         theirs, equals, ours = text.rpartition("=")

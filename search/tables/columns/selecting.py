@@ -75,7 +75,8 @@ def their_name(
     """The table's name of the column that a flag names by the table's name or by Fathom's.
 
     Raises:
-        TableError: when the table has no such column."""
+        TableError: when the table has no such column.
+    """
     if name in names or name in taken:
         return name if name in names else taken[name]
     near = difflib.get_close_matches(name, names, n=1)
@@ -89,7 +90,8 @@ def rows_where(cells: Cells, where: Mapping[str, str], label: str) -> Cells:
     """The rows that have the values `where`; numbers match in any form, such as 64 and 64.0.
 
     Raises:
-        TableError: when no row has these values."""
+        TableError: when no row has these values.
+    """
     kept = np.ones(len(cells.values["depth"]), dtype=np.bool_)
     for name, value in where.items():
         texts = cells.texts[name]
@@ -112,7 +114,8 @@ def ended_rows(cells: Cells) -> tuple[Cells, str]:
     out.
 
     Rows of other runs are kept if they have fewer tokens than ended runs of their size, since their
-    tokens are then those at the loss, not those planned."""
+    tokens are then those at the loss, not those planned.
+    """
     kept, states = np.ones(len(cells.values["depth"]), dtype=np.bool_), list[str]()
     for name, texts in cells.texts.items():
         open_ones = [code for code, value in enumerate(texts.values) if _is_open(name, value)]

@@ -1,7 +1,8 @@
 """Finds the columns of a user's table that are settings of a training, by names and values.
 
 A setting affects the loss, as depth does. Results, bookkeeping and columns that follow from the
-shape are not settings; tables that tools export have dozens of these."""
+shape are not settings; tables that tools export have dozens of these.
+"""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence

@@ -52,7 +52,8 @@ def find_files(source: str) -> Found:
 
     Raises:
         TableError: when there are too many files. ObjectiveError: when a pattern would search the
-         whole disk. OSError: when a folder can't be read."""
+            whole disk. OSError: when a folder can't be read.
+    """
     label = printable(source)
     named = [Path(source)]
     if is_pattern(source):

@@ -73,7 +73,8 @@ def pattern_pairs(patterns: Sequence[str]) -> ReadLine:
     """Returns a function that reads the named groups of a person's patterns from a line.
 
     Raises:
-        TableError: when one is no regular expression, or has no named group."""
+        TableError: when one is no regular expression, or has no named group.
+    """
     compiled = [_compiled(pattern) for pattern in patterns]
 
     def pairs(line: str) -> Pairs:
