@@ -51,8 +51,9 @@ def find_files(source: str) -> Found:
     and links to files that are found anyway, are left out.
 
     Raises:
-        TableError: when there are too many files. ObjectiveError: when a pattern would search the
-            whole disk. OSError: when a folder can't be read.
+        TableError: when there are too many files.
+        ObjectiveError: when a pattern would search the whole disk.
+        OSError: when a folder can't be read.
     """
     label = printable(source)
     named = [Path(source)]
