@@ -1,4 +1,4 @@
-"""Definitions that the page, the terminal, MLflow, the CSV files, `status` and JSON share."""
+"""Definitions shared by the page, the terminal, MLflow, the CSV files, `status` and JSON."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,8 +19,8 @@ class Standing(Enum):
     """The depth finished, and is neither ruled out nor as good as the best for practical
     purposes."""
     RULED_OUT = auto()
-    """The depth finished, lies outside the interval, and costs more than 0 with 95 %
-    probability."""
+    """The depth finished, lies outside the interval, and the 95 % interval of its cost is above
+    0."""
     NOT_FINISHED = auto()
 
 
@@ -35,7 +35,7 @@ class DepthStanding:
     cost: DepthCost | None
     """Cost of the depth compared with the answer; None for the answer itself, and if not known."""
     estimate: DepthEstimate | None
-    """The estimated mean loss of its trials, as evidence; None where none finished."""
+    """The estimated mean loss of the depth's finished trials; None where none finished."""
     records: tuple[TrialRecord, ...]
     """Trials of the depth."""
 
