@@ -122,9 +122,9 @@ class Law:
     params_range: tuple[int, int]
     """Smallest and largest budget fitted."""
     leave_one_out_error: float | None
-    """Mean error of ln depth when a budget is predicted from the others.
+    """Mean error of ln depth when each budget is predicted from the others.
 
-    None when the law can't be fitted without one of them.
+    None when the law can't be fitted without one of the budgets.
     """
     scatter: float = 0.0
     """Standard deviation of ln depth about the line, beyond the errors of the optima."""

@@ -1,14 +1,14 @@
 """Fits a law of the best depth by maximum likelihood; some best depths are only bounded from one
 side.
 
-A depth is measured, with a normal error of its ln, or bounded: the best depth lies at least (or at
-most) there. A bound enters by the probability of that side (Tobin 1958). Where all are measured
-this is weighted least squares. The likelihood of a law that is a line in ln depth has one summit.
+A best depth is measured, with a normal error of its ln, or bounded: it is at least (or at most)
+some depth. A bound enters by the probability of that side (Tobin 1958). If all depths are measured,
+this is weighted least squares. The likelihood of a law that is a line in ln depth has one maximum.
 
-Each budget's best depth misses the law by the error of the optimum, which is known, and, since no
-law is exact, by an unknown scatter. Three to five budgets hardly measure the scatter, so every law
-takes the same scatters for possible (`SCATTERS`), weighted by how well they explain the misses of
-measured depths.
+Each budget's best depth differs from the law by the error of the optimum, which is known, and,
+since no law is exact, by an unknown scatter. Three to five budgets hardly determine the scatter, so
+every law is fitted with the same scatters (`SCATTERS`), weighted by how well they explain the
+residuals of measured depths.
 """
 
 from collections.abc import Callable, Iterator, Sequence
