@@ -15,7 +15,7 @@ from fathom.search.conclusion.token_laws import PartLaw
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedLaw:
-    """A law with its name, and what it was fitted to."""
+    """A law with its name, and the answers or losses that it was fitted to."""
 
     name: str
     """Words for the law in a sentence."""

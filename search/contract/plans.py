@@ -18,8 +18,8 @@ NOTHING = "nothing was trained yet"
 def plan_reply(
     runs: Sequence[RunPlan], *, price: float | None, with_shapes: bool, command: str
 ) -> Reply:
-    """The plan of a study, with sums over its runs. `price` is that of an hour of one device of the
-    plan's kind; `command` is the command that searches the study."""
+    """The plan of a study, with sums over its runs. `price` is the price of one device for an hour;
+    `command` is the command that searches the study."""
     machine, hours = runs[-1].machine, sum(run.device_hours for run in runs)
     answers, budgets = list[StatedAnswer](), list[reply.PlannedBudget]()
     for run in runs:

@@ -41,7 +41,7 @@ STEPS_NOTE = ("horizons are in steps, which must be of as many tokens in every r
 
 @dataclass(frozen=True, kw_only=True)
 class Analysis:
-    """A table or a run folder, and what it shows."""
+    """The answers of a table or a run folder, with notes on how it was read."""
 
     label: str
     rows: int

@@ -72,7 +72,7 @@ class _Case:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedRuns:
-    """The runs of a table, or of a part of it, and what is asked of them."""
+    """The runs of a table, or of a part of a table, and the question about them."""
 
     runs: Runs
     question: TableQuestion

@@ -41,14 +41,14 @@ class TableQuestion:
     maximise: bool = False
     """True if higher values in the column of losses are better."""
     at: Coin | None = None
-    """Quantity at equal amounts of which models of any size are compared; None to compare models of
-    one size, unless the table shows that all runs spent an equal amount."""
+    """Quantity, such as FLOPs, of which compared models of any size spent equal amounts; None to
+    compare models of one size, unless the table shows that all runs spent an equal amount."""
     best_of: Sequence[str] = ()
-    """Columns of settings of which each shape's best value counts."""
+    """Columns of settings for which each shape's best value is used."""
     where: Mapping[str, str] = field(default_factory=dict)
     """Column -> value; only rows with that value are used."""
     by: Sequence[str] = ()
-    """Columns of which each value gets separate answers."""
+    """Columns by which runs are split; each value gets separate answers."""
 
     @property
     def said(self) -> bool:

@@ -10,7 +10,7 @@ from fathom.search.records import Outcome, TrialRecord
 
 
 class Standing(Enum):
-    """Standing of a depth beside the answer of its budget."""
+    """Standing of a depth compared with the answer of its budget."""
 
     ANSWER = auto()
     NOT_RULED_OUT = auto()
@@ -26,7 +26,7 @@ class Standing(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DepthStanding:
-    """One depth at the horizon: what it costs, and how it compares with the answer."""
+    """One depth at the horizon: its loss, its cost, and its standing compared with the answer."""
 
     depth: int
     standing: Standing

@@ -65,7 +65,7 @@ beyond."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Location:
-    """The best depth of a budget by its posterior, with its interval and what it may cost."""
+    """The best depth of a budget by its posterior, with its interval and its possible cost."""
 
     depth: int
     """The depth that is expected to cost least, whether it finished or not."""

@@ -275,7 +275,7 @@ class Depths:
 
 @dataclass(frozen=True, slots=True)
 class TheseDepths:
-    """Train these depths beside the tested ones."""
+    """Train these depths in addition to the tested ones."""
 
     depths: tuple[int, ...]
     tested: tuple[int, ...]

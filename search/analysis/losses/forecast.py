@@ -72,7 +72,7 @@ def forecasts(
 def forecasts_by_trial(
     records: Sequence[TrialRecord], others: Sequence[TrialRecord] = ()
 ) -> dict[str, ShapeLoss]:
-    """Name of each trial with a curve -> its final loss, known or forecast, with its variance.
+    """Name of each trial with a curve -> its final loss, measured or forecast, with its variance.
 
     Trials that trained furthest are forecast first, as their forecasts inform those of the other
     trials.

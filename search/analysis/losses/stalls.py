@@ -60,10 +60,9 @@ class Stalls:
     too_low: frozenset[str] = frozenset()
     """Trials far below the other seeds and below the curve of the other depths."""
     in_doubt: frozenset[Shape] = frozenset()
-    """Shapes with two seeds, either of which may be the unusual one."""
+    """Shapes with two seeds far apart, of which either may be the unusual one."""
     undecided: tuple[SeedApart, ...] = ()
-    """Lowest seeds because of which all others of their shape count as stalled, unsupported by a
-    curve.
+    """Seeds so low that all other seeds of their shape count as stalled, which no curve confirms.
     """
 
     @property

@@ -271,7 +271,8 @@ class _Points:
         variances = np.array([loss.variance for loss in losses])
         forecast = np.arange(len(losses)) >= finished
         self.weights = np.where(forecast, 1.0, variances / noise**2)
-        """Variance of each loss by noise, as a multiple of that of one seed, (losses,)."""
+        """Variance of each loss due to noise, in units of the variance of one seed's loss,
+        (losses,)."""
         errors = np.where(forecast, np.maximum(0.0, variances - noise**2), 0.0)
         self.heights = np.zeros(len(losses))
         self.mean = np.zeros(len(FREE))

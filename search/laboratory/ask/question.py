@@ -31,7 +31,7 @@ class Question:
     gpus: int
     """Number of GPUs, each with one trial at a time; 0 for those that the machine has."""
     gpu: str
-    """Type of the GPUs; empty for those of this machine or its cluster."""
+    """Type of the GPUs; empty for the GPUs of this machine or its cluster."""
     count: Count
 
     @property

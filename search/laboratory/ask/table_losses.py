@@ -49,7 +49,7 @@ class TableLosses:
 
 
 def is_table(source: str) -> bool:
-    """True for a file whose name is that of a table."""
+    """True for a file whose name ends like a table's (`TABLES`)."""
     return source.lower().removesuffix(".gz").endswith(TABLES) and Path(source).is_file()
 
 

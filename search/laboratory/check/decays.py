@@ -90,8 +90,8 @@ class DecayCheck:
 
     @property
     def learnt(self) -> bool:
-        """True if both shapes learnt more than a guess at some decay; otherwise nothing can be
-        said."""
+        """True if both shapes are better than a guess at some decay; otherwise decays can't be
+        compared."""
         return all(sweep.best.loss < self.guess for sweep in self.sweeps)
 
     @property

@@ -40,7 +40,7 @@ def follow(console: Console) -> Watch:
 
 
 def print_opening(config: StudyConfig, probe: Probe, console: Console) -> None:
-    """Prints what is going to be checked."""
+    """Prints the question that the check answers, and the size of its trainings."""
     scheme = scheme_of(config)
     rules = f"`{scheme.value}`" if scheme else "the same rate for all weights"
     console.print(

@@ -133,7 +133,7 @@ class Columns:
     """The columns that are used, and their meaning."""
 
     taken: Mapping[str, str]
-    """Our name -> the table's own."""
+    """Fathom's name of each column -> the table's own name."""
     factors: Mapping[str, float] = field(default_factory=dict)
     """Fathom's name -> factor of the table's numbers, such as 1e6 for `params (M)`."""
     passed_over: Mapping[str, Sequence[str]] = field(default_factory=dict)

@@ -68,7 +68,7 @@ DERIVED = _words_in(
 """Words in the names of columns that usually describe the shape or follow from it; their values
 decide."""
 NOT_THE_TRAINING = _words_in("eval val valid validation test log save parallel workers")
-"""Words next to which `batch` or `seq` in a name does not mean that of the training."""
+"""Words that show that `batch` or `seq` in the same name is not the training's."""
 MICRO = _words_in("micro per_device device_batch")
 """Words in the names of columns with the batch size of one device in one pass."""
 ACCUMULATED = _words_in("accum accumulation")

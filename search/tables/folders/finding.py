@@ -33,7 +33,7 @@ class Found:
     events: tuple[Path, ...]
     tables: tuple[Path, ...]
     others: tuple[Path, ...]
-    """Files that are none of the above."""
+    """Files that are neither logs, event files nor tables."""
 
     def name(self, path: Path) -> str:
         """The path of a file or folder from the root."""

@@ -11,7 +11,7 @@ from transformers.utils import logging
 from fathom.models.shape import Count
 
 UNSAFE = re.compile(r"^_|implementation|auto_map|quantization|dtype")
-"""Keys that could load code or kernels; none of them says a size."""
+"""Pattern of keys that could load code or kernels; no such key states a size."""
 NUMBERS = re.compile(r"(layer|expert|block)s?$")
 """Keys with a number of layers, experts or blocks, each of which takes time and memory to build."""
 MOST = 4096

@@ -19,7 +19,7 @@ HAIR = 1e-3
 """Largest relative difference in size that counts as due to norms and biases, not to another
 shape."""
 SPENT = (Coin.FLOPS, Coin.SECONDS)
-"""Quantities spent that may have a column in a table beside its tokens."""
+"""Quantities that runs spend, for which a table may have a column in addition to tokens."""
 SIZES = ("params_total", "params_non_embedding", "d_model")
 SAME_AMOUNT = 0.02
 """Largest difference in the logarithm of two amounts that count as the same."""

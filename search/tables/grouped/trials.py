@@ -29,8 +29,8 @@ MOST_DEPTHS = 0.75
 MOST_POINTS = 200
 """About how many evaluations of a curve a trial keeps; losses at horizons are read from all."""
 SURE = 0.1
-"""Largest standard error, nats per unit of ln parameters, at which the gain from size over the
-whole table is used; otherwise that of a budget's own trials is, combined with the usual gain."""
+"""Largest standard error, nats per unit of ln parameters, at which the gain from size is taken from
+the whole table; otherwise it is taken from a budget's own trials and the usual gain."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,7 +64,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldAnswer:
-    """The best size, and the best depth, at one amount of a coin."""
+    """The best size, and the best depth, at one amount of FLOPs, seconds or tokens."""
 
     size: BestSize
     depth: Optimum | None
@@ -135,7 +135,7 @@ def _levels(held: Held) -> Iterator[tuple[float, list[Run]]]:
 
 
 def _amount(run: Run, coin: Coin) -> float:
-    """Amount of `coin` that a run spent; 0 if not known."""
+    """Amount of `coin` (FLOPs, seconds or tokens) that a run spent; 0 if not known."""
     tokens = float(run.tokens[-1]) if run.tokens[-1] > NO_TIME else 0.0
     if coin is Coin.TOKENS:
         return tokens
@@ -276,9 +276,9 @@ def _standing(held: Held, runs: Sequence[Run], places: Sequence[int], size: int)
 def _check_settings(
     held: Held, runs: Sequence[Run], places: Sequence[int], names: Sequence[str]
 ) -> None:
-    """Raises `TableError` for settings of which sizes have several and not the same values: to
-    choose the best value is fair only if every size had the same ones. A part of the shape, such as
-    loops, is not a setting: the best shape of a size counts."""
+    """Raises `TableError` if a setting varies within sizes, and its values differ between sizes: to
+    choose the best value is fair only if every size had the same values. A part of the shape, such
+    as loops, is not a setting: the best shape of a size counts."""
     left = []
     for name in (name for name in names if role_of(name) is not ColumnRole.OF_SHAPE):
         values: Mapping[int, set[str]] = defaultdict(set)

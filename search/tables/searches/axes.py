@@ -104,8 +104,8 @@ class Drawn:
         return next((i for i, axis in enumerate(self.axes) if axis.name == name), None)
 
     def grid(self, axis: int) -> Array:
-        """Positions on an axis that are tried to find the best: those of the runs with low losses
-        or, if more than `GRID`, an even grid without the outermost ones."""
+        """Positions on an axis that are tried to find the best: the positions of runs with low
+        losses or, if more than `GRID`, an even grid between them."""
         if self.axes[axis].name == TOKENS:
             return np.array([self.axes[axis].place(f"{self.horizon:g}")])
         tried = self.rows[self.losses <= np.quantile(self.losses, LOW), axis]
