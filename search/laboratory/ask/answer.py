@@ -57,8 +57,8 @@ class Answer:
     null_laws: tuple[NullLaw, ...]
     """Baseline laws that predict left-out budgets as well as the best law."""
     shape: Shape
-    """Shape of the asked size whose depth is nearest to the prediction, and whose feed-forward
-    ratio to the usual best one of the budgets."""
+    """Shape of the asked size, nearest to the predicted depth and to the mean feed-forward ratio of
+    the budgets' best shapes."""
     study: StudyConfig
     """Study of the asked size alone, with the settings to train the shape."""
 

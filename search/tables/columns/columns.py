@@ -189,7 +189,7 @@ def parse_maps(maps: Sequence[str]) -> dict[str, str]:
     """The arguments `COLUMN=NAME` of `--map`: the table's name -> Fathom's.
 
     Raises:
-        TableError: when one has another form, or two give the same of Fathom's names.
+        TableError: when an argument has another form, or two give the same NAME.
     """
     told: dict[str, str] = {}
     for text in maps:
