@@ -1,1 +1,2 @@
-"""Runs that others made, from any source: a file, a folder, MLflow, Optuna, W&B, a run."""
+"""Answers of `fathom analyse` from runs in a file, a folder, MLflow, Optuna, W&B or a run
+folder."""

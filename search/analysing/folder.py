@@ -1,4 +1,4 @@
-"""A folder of logs, of TensorBoard's event files or of tables as the table of `fathom analyse`."""
+"""Opens a folder of logs, of TensorBoard's event files or of tables as one table of runs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -16,19 +16,20 @@ from fathom.search.tables.open_table import OpenTable
 
 WANDB = ".wandb"
 ALONE = (".parquet", ".pq", ".db")
-"""Ends of the names of files in a folder that may be meant instead of it, as a single table may."""
+"""Ends of the names of files that can be analysed alone, which a message suggests."""
 
 
 def open_folder(
     source: str, told: Mapping[str, str], asked: Sequence[str], lines: Sequence[str]
 ) -> OpenTable:
-    """The runs of a folder or of a pattern of files, one for each event file's folder, each log or
-    each of several tables.
+    """The table of the runs of a folder or pattern of files: one run for each folder of event
+    files, each log, or each of several tables.
 
-    `told` and `asked` have names of columns that flags name, `lines` the patterns of `--line`.
+    `told` is the mapping of `--map`, `asked` are columns that other flags name, and `lines` the
+    patterns of `--line`.
 
     Raises:
-        ValueError: when it has no runs that can be read, or not what a table needs.
+        ValueError: when the folder has no runs that can be read, or lacks what a table needs.
     """
     found, keep = find_files(source), keeper(told, asked)
     files = SettingsFiles(found.root, _yaml_parser())
@@ -69,7 +70,7 @@ def _yaml_parser() -> Parse | None:
 
 
 def _no_logs(found: Found) -> str:
-    """The message that a folder has neither logs nor event files, with what the user may mean."""
+    """The message that a folder has neither logs nor event files, with a suggestion."""
     first = f"{found.label} must have a log for each run ({', '.join(LOGS)}) or TensorBoard's event"
     wandb = [path for path in found.others if path.suffix == WANDB]
     if wandb:

@@ -1,4 +1,4 @@
-"""The part of a study that a table of runs leaves open, for `fathom init --from`."""
+"""The study that would settle what a table of runs leaves open, for `fathom init --from`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ DEFAULT_SEEDS = 4
 
 @dataclass(frozen=True, slots=True)
 class OpenStudy:
-    """Keys of a study, with the reasons for them."""
+    """Size and keys of a study, with the reason for them."""
 
     size: str
     keys: Mapping[str, object]
@@ -26,8 +26,8 @@ class OpenStudy:
 
 
 def open_study(analysis: Analysis) -> OpenStudy:
-    """The largest size whose best depth the table leaves open, or the largest if none is, with the
-    depths about its plateau and the seeds that its noise asks for.
+    """The study of the largest size whose best depth the table leaves open, or of the largest size
+    if none is open: depths around those in question, and the seeds that the noise requires.
 
     Raises:
         ConfigError: when the table shows no depth of any size.
@@ -60,7 +60,7 @@ def open_study(analysis: Analysis) -> OpenStudy:
 
 
 def _depths(optimum: Optimum) -> list[int]:
-    """The shallowest and the deepest depth of a study that is to settle a size."""
+    """The shallowest and the deepest depth of a study that would settle the size of `optimum`."""
     remedy = optimum.verdict.remedy
     if isinstance(remedy, v.Depths):
         return [remedy.shallowest, remedy.deepest]

@@ -13,7 +13,7 @@ from fathom.search.tables.question import TableQuestion
 
 
 def answer_run(path: Path, maps: Sequence[str], question: TableQuestion) -> Analysis:
-    """The answers of a run folder, as `fathom report` has them."""
+    """The answers of a run folder, the same as in `fathom report`."""
     of_tables = (
         *(maps, question.count, question.budgets, question.horizons),
         *(question.best_of, question.where, question.by),
@@ -39,5 +39,5 @@ def answer_run(path: Path, maps: Sequence[str], question: TableQuestion) -> Anal
 
 
 def _conclude(run: StudyRun, noise: float | None) -> Conclusion:
-    """The conclusion of one run; `noise` between seeds in nats, where it is stated."""
+    """The conclusion of one run; `noise` between seeds, nats, is measured if None."""
     return conclude_run(run.folder, run.config, read_run(run.folder, run.config), noise)

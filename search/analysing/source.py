@@ -1,4 +1,5 @@
-"""Sources of the runs of `fathom analyse`: a file, a folder, MLflow, Optuna or W&B."""
+"""Reads the question of `fathom analyse`, and answers it from a file, folder, MLflow, Optuna or
+W&B."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,7 +37,8 @@ from fathom.search.tables.sources.read import open_text
 Layout = Callable[[OpenTable, Mapping[str, str]], OpenTable]
 LARGEST_NOISE = 10.0
 LAYOUTS: Sequence[Layout] = (as_runs, from_markdown, by_seed, unfolded, with_sizes)
-"""What makes plain rows of other layouts of a table of text, and leaves the rest as it is."""
+"""Functions that each convert one layout of a text table to plain rows, and leave others
+unchanged."""
 
 
 def question_of(
@@ -91,8 +93,8 @@ def question_of(
 
 
 def _coin(at: str | None, chosen: bool) -> Coin | None:
-    """The coin that `--at` names, or None without it; `chosen` is True if sizes or horizons are
-    given too."""
+    """The quantity that `--at` names, or None without it; `chosen` is True if sizes or horizons are
+    given with it, which is an error."""
     coins = {str(coin).lower(): coin for coin in (Coin.FLOPS, Coin.SECONDS, Coin.TOKENS)}
     if chosen:
         raise ConfigError(
@@ -104,7 +106,7 @@ def _coin(at: str | None, chosen: bool) -> Coin | None:
 
 
 def _horizons(single: Sequence[str], several: str | None) -> tuple[Horizon, ...]:
-    """The horizons of `--horizon`, in tokens, and of `--horizons`, ascending."""
+    """The horizons of `--horizon` and `--horizons`, those in tokens first, each kind ascending."""
     found = [Horizon(count_of("--horizon", text)) for text in single]
     try:
         found += parse_horizons(several) if several is not None else ()
@@ -121,7 +123,7 @@ def answer_source(
     patterns by which logs are read.
 
     Raises:
-        ValueError: when it can't be read, or does not have what is asked.
+        ValueError: when the source can't be read, or lacks what is asked.
     """
     told = parse_maps(maps)
     if lines:
@@ -168,7 +170,8 @@ def answer_source(
 
 @contextmanager
 def open_table(path: Path, told: Mapping[str, str]) -> Iterator[OpenTable]:
-    """Context in which the rows of a file can be read, in any of the layouts.
+    """Context manager that opens a file in any of the layouts as a table, whose rows can be read
+    until it ends.
 
     Raises:
         TableError: when the file is not a table.
@@ -185,13 +188,13 @@ def open_table(path: Path, told: Mapping[str, str]) -> Iterator[OpenTable]:
 
 
 def _is_run_folder(path: Path) -> bool:
-    """True for a run folder of Fathom; a folder of logs may have a config.yaml as well."""
+    """True for a run folder of Fathom; not for any folder of logs with a config.yaml."""
     folder = RunFolder(path)
     return folder.config.is_file() and (folder.is_run or folder.began)
 
 
 def _check_logs(source: str, experiment: str | None) -> None:
-    """Refuses `--line` for a source that has no lines to read."""
+    """Raises ConfigError if the source of `--line` has no lines to read."""
     path = Path(source)
     if experiment is not None or is_optuna(source) or is_wandb(source) or _is_run_folder(path):
         raise ConfigError(
@@ -236,7 +239,8 @@ def write_report_of(analysis: Analysis, folder: Path) -> Path:
     """Writes the report of a table into a folder; returns the page's path.
 
     Raises:
-        ConfigError: when it is of several horizons, or a run folder, which has a report.
+        ConfigError: when the analysis has several horizons or parts, or is of a run folder, which
+            has its own report.
     """
     if not analysis.columns:
         again = shell_command("fathom", "report", analysis.label)
@@ -261,7 +265,7 @@ def write_report_of(analysis: Analysis, folder: Path) -> Path:
 
 
 def _is_ours(folder: Path) -> bool:
-    """True for an empty folder, and for one that has nothing but a report of a table."""
+    """True for an empty folder, or one with only a report of a table."""
     if not folder.is_dir():
         return False
     return {path.name for path in folder.iterdir()} <= {"report.html", "figures", "tables"}

@@ -12,8 +12,9 @@ Array = NDArray[np.float64]
 
 SIDES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 EXPONENTS = tuple((p, q) for p in SIDES for q in SIDES)
-"""Pairs (p, q) that are tried. A side of the valley may be as gentle as a parabola's or as steep as
-a wall: at 20k parameters, one layer was 0.2 nats behind, and two were as good as four."""
+"""Pairs (p, q) that are tried. Either side of the lowest point may be as gentle as a parabola or
+very steep: at 20k parameters, one layer was 0.2 nats worse than two, and two were as good as
+four."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,13 +56,13 @@ class PowerCurve:
 
 @dataclass(frozen=True, kw_only=True)
 class DepthPoints:
-    """Tested depths, ascending, with their losses and the covariance of these."""
+    """Tested depths, ascending, with their losses and the covariance of the losses."""
 
     depths: NDArray[np.int64]
     losses: Array
     covariance: Array
     noise: float = 0.0
-    """Noise between seeds, nats, that `covariance` was computed with."""
+    """Noise between seeds, nats, with which `covariance` was computed."""
     by_seeds: Array | None = None
     """The part of the covariance due to seeds, for a noise of 1; None where it is not known."""
 
@@ -82,7 +83,7 @@ class DepthPoints:
         return int(self.losses.argmin())
 
     def at(self, places: NDArray[np.intp]) -> "DepthPoints":
-        """The points at these places, in this order."""
+        """The points with these indices, in this order."""
         depths, losses = self.depths[places], self.losses[places]
         square = np.ix_(places, places)
         by_seeds = None if self.by_seeds is None else self.by_seeds[square]
@@ -113,9 +114,9 @@ class DepthPoints:
 class PowerFit:
     """Generalised least squares of many pairs of exponents, for many draws of losses, at once.
 
-    Arrays are (pairs, draws), with a dimension of 3 coefficients or of depths between or behind.
-    `white` and `losses` may have a first dimension of pairs too, if each pair has its own. Where a
-    side would be negative it is left out: the curve then falls or rises throughout.
+    Arrays are (pairs, draws), with a further dimension of 3 coefficients in between or of depths at
+    the end. `white` and `losses` may have a first dimension of pairs, if they differ between pairs.
+    A side with a negative coefficient is left out: the curve then only falls or only rises.
     """
 
     def __init__(
@@ -156,8 +157,8 @@ class PowerFit:
         self.squares[some] = np.where(inside, self.squares[some], best)
 
     def lowest(self) -> tuple[Array, NDArray[np.bool_]]:
-        """ln of the depth where each curve is lowest in the range, and True if it turns inside the
-        range."""
+        """ln of the depth where each curve is lowest in the tested range, and True if its minimum
+        lies inside the range; (pairs, draws)."""
         low, high = self._ends
         falling, rising = self.coefficients[:, 0], self.coefficients[:, 1]
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -181,8 +182,8 @@ class PowerFit:
 
     @property
     def likeliest(self) -> int:
-        """Index of the pair of exponents that fits the first draw best. Many pairs go through three
-        points exactly; of those that fit alike, the first counts."""
+        """Index of the pair of exponents that fits the first draw best; the first one if several
+        fit equally well, as many pairs fit three points exactly."""
         return int(self.squares[:, 0].round(9).argmin())
 
     def curve(self) -> PowerCurve:
@@ -193,7 +194,7 @@ class PowerFit:
 
 
 def _solve(design: Array, weighted: Array, columns: tuple[int, ...]) -> tuple[Array, Array]:
-    """Solves for the coefficients (0 where a term is left out) and the sums of squares."""
+    """The coefficients (0 for a term that is left out) and the sums of squared residuals."""
     column_pair = design[..., columns]
     found = np.zeros((len(design), 3, weighted.shape[-1]))
     found[:, columns] = np.linalg.pinv(column_pair) @ weighted

@@ -1,1 +1,1 @@
-"""Findings from any trials that were trained, and the conclusion of a study."""
+"""Findings from the trials of a study or a table, and the conclusion of a study."""

@@ -33,9 +33,9 @@ from fathom.search.study.keys.free_size import check_one_size
 from fathom.search.study.runs import StudyRun, one_run, runs_of
 
 CONFIDENCE = 0.95
-"""Probability that all intervals of a budget hold together."""
+"""Probability that all intervals of a budget hold at once."""
 BESIDE_THE_QUESTION = ("study", "budgets", "resources", "tracking", "seed")
-"""Keys in which studies may differ without a word."""
+"""Keys in which studies may differ without a note."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,9 +47,9 @@ class ComparedStudy:
     data: str
     """Digest of the data; empty where it is not known."""
     best: Mapping[int, BestLoss]
-    """Budget -> the best loss there."""
+    """Budget -> its best loss, with an interval."""
     posteriors: Mapping[int, Posterior]
-    """Budget -> the posterior of its losses, where three depths finished."""
+    """Budget -> the posterior of its losses, for budgets with three finished depths."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,15 +60,15 @@ class ComparedPair:
     one: str
     other: str
     depths: DepthDifference | None
-    """The ratio of the best depths; None where a study has none inside the tested range (`why_not`
-    says which)."""
+    """The difference of the best depths; None where a study's best depth is not settled; `why_not`
+    then says which study's."""
     why_not: str
     losses: LossDifference | None
-    """The first best loss minus the other; None where losses do not compare."""
+    """The first study's best loss minus the other's; None where losses are not comparable."""
 
     @property
     def depths_text(self) -> str:
-        """Sentence that says if the best depths differ."""
+        """Clause that says whether the best depths differ."""
         if self.depths is None:
             return f"not settled: {self.why_not}"
         if self.depths.ratio.is_settled:
@@ -79,7 +79,8 @@ class ComparedPair:
 
     @property
     def losses_text(self) -> str:
-        """Sentence that names the study of the lower best loss, or says that it is not settled."""
+        """Clause that names the study with the lower best loss, or says that this is not
+        settled."""
         if self.losses is None or not self.losses.is_settled:
             return "not settled"
         return f"{self.other if self.losses.difference > 0 else self.one} is better"
@@ -97,7 +98,7 @@ class Together:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedStudies:
-    """Studies and every pair of them at every budget that both have."""
+    """Studies, and every pair of them at every budget that both have."""
 
     studies: tuple[ComparedStudy, ...]
     pairs: tuple[ComparedPair, ...]
@@ -109,7 +110,7 @@ class ComparedStudies:
 
 
 def compare_runs(paths: Sequence[Path], horizon: str | None = None) -> ComparedStudies:
-    """Compares the runs of some run folders: at a `horizon` if one is named, else all of each.
+    """Compares the runs in run folders: those at `horizon` or, if None, all that have begun.
 
     Raises:
         ConfigError: if they can't be compared.
@@ -146,7 +147,7 @@ def compare_runs(paths: Sequence[Path], horizon: str | None = None) -> ComparedS
 
 
 def _runs(path: Path, horizon: str | None) -> Iterable[StudyRun]:
-    """The run of a folder at a horizon; all that have begun if none is named."""
+    """The run of a folder at `horizon`; if None, all its runs that have begun."""
     if horizon is None:
         return (run for run in runs_of(path) if run.began)
     return (one_run(path, horizon),)
@@ -175,7 +176,7 @@ def _study(run: StudyRun, confidence: float) -> ComparedStudy:
 
 
 def _named(studies: Sequence[ComparedStudy], paths: Sequence[Path]) -> list[ComparedStudy]:
-    """The studies under distinct names: studies that share one are called by their folders."""
+    """The studies under distinct names: studies that share a name are named by their folders."""
     names = [study.name for study in studies]
     shared = {name for name in names if names.count(name) > 1}
     return [
@@ -185,7 +186,7 @@ def _named(studies: Sequence[ComparedStudy], paths: Sequence[Path]) -> list[Comp
 
 
 def _check_sizes(studies: Sequence[ComparedStudy]) -> None:
-    """Raises `ConfigError` if a size is not the same in all studies."""
+    """Raises `ConfigError` if studies count sizes by different rules."""
     first, *others = [study.conclusion.config for study in studies]
     for other in others:
         if other.count != first.count:
@@ -196,7 +197,7 @@ def _check_sizes(studies: Sequence[ComparedStudy]) -> None:
 
 
 def _differing(studies: Sequence[ComparedStudy]) -> dict[str, tuple[str, ...]]:
-    """Key -> its value in each study, for keys in which they differ; `data` has short digests."""
+    """Key -> its value in each study, for keys whose values differ; `data` has short digests."""
     flat = [_flat(study.conclusion.config.model_dump(mode="json")) for study in studies]
     names = [name for name in flat[0] if name.partition(".")[0] not in BESIDE_THE_QUESTION]
     names += [name for other in flat[1:] for name in other if name not in flat[0]]
@@ -208,7 +209,7 @@ def _differing(studies: Sequence[ComparedStudy]) -> dict[str, tuple[str, ...]]:
 
 
 def _flat(values: Mapping[str, Any], before: str = "") -> dict[str, Any]:
-    """Dotted name -> value, of keys in groups of keys."""
+    """Dotted name -> value, for keys nested in groups of keys."""
     found: dict[str, Any] = {}
     for name, value in values.items():
         if isinstance(value, dict):
@@ -219,7 +220,7 @@ def _flat(values: Mapping[str, Any], before: str = "") -> dict[str, Any]:
 
 
 def _no_losses(differing: Mapping[str, object]) -> str:
-    """Reason why best losses do not compare: they are of other data; empty where they do."""
+    """Reason why best losses are not comparable, such as other data; empty if they are."""
     reasons = [name for name in differing if name == "data" or name.startswith("objective.")]
     return f"the studies differ in {reasons[0]}" if reasons else ""
 
@@ -268,7 +269,8 @@ def _draws(one: ComparedStudy, other: ComparedStudy, budget: int) -> Any:
 
 
 def _together(one: ComparedStudy, other: ComparedStudy, confidence: float) -> list[Together]:
-    """The ratio over all budgets where both have a best depth, if there are several."""
+    """The common ratio over all budgets with a best depth in both studies; empty unless there are
+    at least two."""
     both = (one.conclusion, other.conclusion)
     budgets = [b for b in one.conclusion.config.budgets if all(c.settled(b) for c in both)]
     if len(budgets) < 2:

@@ -25,7 +25,8 @@ from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.true_remedy import with_true_remedy
 
 Batches = Mapping[int, tuple[Choice, ...]]
-"""Budget -> last batch of trainings that its search decided on; a budget that explores has none."""
+"""Budget -> last batch of trainings that its search decided on; absent while the budget
+explores."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,9 +54,9 @@ class Conclusion(Findings):
         return self.config.seed
 
     def offers(self, optimum: Optimum, noise: float | None = None) -> tuple[Offer, ...]:
-        """The next trainings of a budget's search; none while it explores, as trials are then drawn
-        one by one. Where the search has ended on an open answer, those that it would do without
-        limits on depths and seeds."""
+        """The next trainings of a budget's search; empty while it explores, as trials are then
+        drawn one by one. If the search ended with an open answer, the trainings that it would run
+        next without limits on depths and seeds."""
         config, records = self.config, self.records_of(optimum.budget)
         if optimum.kind is not Kind.UNFINISHED:
             if not may_gain(optimum):
@@ -98,10 +99,10 @@ def conclude(
     fingerprint: Fingerprint | None = None,
     batches: Batches | None = None,
 ) -> Conclusion:
-    """Decides the best depth of each budget from the records; `noise` is measured unless stated.
+    """The conclusion from the records of a study; `noise` between seeds, nats, is measured if None.
 
-    The remedy of an `unfinished` budget is the command `resume`, which trains what is left of the
-    last of the `batches` first.
+    The remedy of an `unfinished` budget is the command `resume`, which first trains the rest of its
+    last batch in `batches`.
     """
     trials = by_budget(records)
     optima = [
@@ -122,8 +123,8 @@ def conclude(
 def conclude_run(
     folder: RunFolder, config: StudyConfig, past: Past, noise: float | None = None
 ) -> Conclusion:
-    """Returns the conclusion of a search so far, with the budgets whose search has not ended;
-    `noise` is measured unless stated."""
+    """Returns the conclusion of a search so far, including budgets whose search has not ended;
+    `noise` between seeds, nats, is measured if None."""
     return conclude(
         past.ended,
         config,

@@ -1,4 +1,4 @@
-"""Findings: what the trials of several budgets show, whoever trained them, as values and rows."""
+"""Findings from the trials of several budgets, of a study or a table, as values and rows."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -41,11 +41,11 @@ OPTIMUM_ROW = (
     *("family_disagreement", "share_without_minimum", "noise", "params_slope", "best_ff_ratio"),
     *(coin.name_in_records for coin in OTHER_COINS),
 )
-"""Names of the values of an optimum, as tables and files list them; those of its interval and its
-curve are None unless it is located."""
+"""Names of the values of an optimum, as tables and files list them; those that need a curve are
+None unless the optimum is located."""
 
 SIZE_ROW = ("best_size", "size_interval", "size_plateau", "size_verdict")
-"""Names of further values of an optimum whose budget leaves the size free."""
+"""Names of further values of an optimum if its budget leaves the size free."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,16 +58,16 @@ class Findings(ABC):
     records: tuple[TrialRecord, ...] = ()
     """Trials that have ended."""
     optima: tuple[Optimum, ...] = ()
-    """Optimum of each budget that has trials, by budget."""
+    """Optimum of each budget that has trials, in order of budgets."""
     unfinished: tuple[int, ...] = ()
-    """Budgets whose search has not come to its end."""
+    """Budgets whose search has not ended."""
     resume: str = ""
     """Command that resumes the unfinished budgets."""
     part: Mapping[str, str] = field(default_factory=dict)
     """Column -> its value in the runs of these findings, if a table is answered in parts."""
     searched: bool = False
-    """True for a table whose settings were drawn: a model of all of them compares the depths, and
-    the noise of an optimum is what it leaves unexplained."""
+    """True for a table whose settings were drawn at random: a model of the loss over all settings
+    compares the depths, and an optimum's noise is the part that the model leaves unexplained."""
 
     @property
     @abstractmethod
@@ -86,9 +86,9 @@ class Findings(ABC):
 
     @abstractmethod
     def offers(self, optimum: Optimum, noise: float | None = None) -> tuple[Offer, ...]:
-        """The next trainings for an answer; none where it is settled, or no training helps.
+        """The next trainings for an answer; empty if it is settled, or no training helps.
 
-        `noise` between seeds, nats, is measured unless it is stated.
+        `noise` between seeds, nats, is measured if None.
         """
 
     @property
@@ -101,12 +101,12 @@ class Findings(ABC):
 
     @property
     def horizon_text(self) -> str:
-        """The horizon of the first answer; empty where there is none or it is not known."""
+        """The horizon of the first answer, in words; empty without an answer or a known horizon."""
         return spend_text(self.optima[0].spend) if self.optima else ""
 
     @cached_property
     def audits(self) -> Audits:
-        """Budget -> audit of each of its rungs; empty where no trial was stopped at one."""
+        """Budget -> audit of each of its rungs; empty where trials are not stopped early."""
         return {}
 
     @cached_property
@@ -122,12 +122,13 @@ class Findings(ABC):
 
     @cached_property
     def weighed_laws(self) -> WeighedLaws | None:
-        """The fitted laws by how well they fit, from which a depth is read; None without any."""
+        """The fitted laws weighted by how well they fit, which predict a depth; None without
+        any."""
         return weigh_laws(self.optima)
 
     @cached_property
     def null_laws(self) -> tuple[NullLaw, ...]:
-        """Laws with one constant through the same budgets, the best one first."""
+        """Baseline laws, with one constant each, fitted to the same budgets; the best one first."""
         return fit_null_laws(self.optima)
 
     @cached_property
@@ -143,12 +144,12 @@ class Findings(ABC):
 
     @cached_property
     def papers(self) -> PaperFindings:
-        """The published analyses."""
+        """Findings of the analyses of published papers."""
         return find_papers(self._of_one_size, seed=self.seed)
 
     @cached_property
     def depth_metrics(self) -> tuple[DepthMetric, ...]:
-        """Metrics by depth, of each budget."""
+        """Metrics of each budget at each depth."""
         return find_depth_metrics(self._of_one_size)
 
     @property
@@ -161,21 +162,20 @@ class Findings(ABC):
         return self.compute_law.multiple(optimum, cost) if self.compute_law else None
 
     def reason(self, optimum: Optimum) -> str:
-        """Returns the reason of a verdict in one sentence, with what to change."""
+        """Returns the reason of a verdict, with what to change, in one sentence."""
         return study_reason(optimum.verdict)
 
     def remedy(self, optimum: Optimum) -> str:
-        """Returns what to change although the answer is settled; empty where nothing needs to
-        change."""
+        """Returns what to change, in words; empty where nothing needs to change."""
         return study_remedy(optimum.verdict)
 
     def settled(self, budget: int) -> Located | None:
-        """The answer of a budget whose best depth is inside the tested range; else None."""
+        """The optimum of a budget with a settled verdict; None for any other budget."""
         located = (optimum for optimum in self.optima if isinstance(optimum, Located))
         return next((o for o in located if o.budget == budget and o.kind.settled), None)
 
     def records_of(self, budget: int) -> list[TrialRecord]:
-        """The ended trials of one budget."""
+        """The trials of one budget that have ended."""
         return self._by_budget.get(budget, [])
 
     @cached_property
@@ -193,7 +193,7 @@ class Findings(ABC):
 
 
 def laws_of(optima: Sequence[Optimum], run: Path) -> WeighedLaws:
-    """The laws of the budgets of a run, weighed.
+    """The laws through the budgets of a run, weighted by how well they fit.
 
     Raises:
         ConfigError: if no law can be fitted; the message says what is missing.
@@ -204,7 +204,7 @@ def laws_of(optima: Sequence[Optimum], run: Path) -> WeighedLaws:
 
 
 def why_no_law(optima: Sequence[Optimum]) -> str:
-    """The reason why no law was fitted, as the second half of a sentence."""
+    """The reason why no law was fitted, as the end of a sentence."""
     for optimum in optima:
         if not optimum.count.of_parameters:
             return f"a law is over parameters, but the budgets are {optimum.count.unit}"
@@ -216,16 +216,16 @@ def why_no_law(optima: Sequence[Optimum]) -> str:
 
 
 def shape_row(shape: Shape | None) -> dict[str, Any]:
-    """The exact sizes of a shape by name; each is None without a shape."""
+    """Name -> exact size of a shape; every size is None without a shape."""
     row = {name: getattr(shape, name) if shape else None for name in SIZES}
     return row | (shape.counts if shape else {})
 
 
 def optimum_row(optimum: Optimum, reason: str | None = None) -> dict[str, Any]:
-    """The answer of a budget as plain values by name, in layers, nats and parameters.
+    """Name -> plain value of a budget's answer, in layers, nats and parameters.
 
-    The one source of `best.yaml`, the CSV file of optima and MLflow's metrics. The
-    `reason` of the verdict is that for a study unless another is given.
+    It is the only source of `best.yaml`, the CSV file of optima and MLflow's metrics. `reason` is
+    that of the verdict, by default in words for a study.
     """
     possible = not_ruled_out(optimum)
     values: dict[str, Any] = {
@@ -264,7 +264,7 @@ def flat_optimum_row(optimum: Optimum, reason: str | None = None) -> dict[str, A
 
 
 def _plain(value: object) -> object:
-    """A value as JSON and YAML have it: choices are text, tuples are lists."""
+    """A value in a form for JSON and YAML: members of enums become text, and tuples lists."""
     if isinstance(value, Enum):
         return value.value
     return list(value) if isinstance(value, tuple) else value

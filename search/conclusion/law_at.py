@@ -1,4 +1,4 @@
-"""The law that a person names: the published one, or the law of a run folder or of an analysis."""
+"""Finds the law that --law names: a published one, or that of a run folder or an analysis."""
 
 from pathlib import Path
 
@@ -19,12 +19,13 @@ from fathom.search.study.own_records import read_records
 
 
 def law_at(law: str, *, needs_tokens: str = "") -> NamedLaw:
-    """The law by its name: `levine2020`, or the law in a run folder, its best.yaml, or the JSON of
-    an analysis of several horizons. `needs_tokens` is an option that needs a law over parameters
-    and tokens.
+    """The law that --law names: `levine2020`, a run folder or its best.yaml, or the JSON of an
+    analysis of several horizons. `needs_tokens` is the option, if any, that needs a law over
+    parameters and tokens.
 
     Raises:
-        ConfigError: when there is none, or it is not over tokens though an option needs that.
+        ConfigError: when there is no such law, or it is not over tokens though an option needs
+            that.
         RunFolderError: when the run folder is damaged.
     """
     if law in PUBLISHED:

@@ -1,4 +1,4 @@
-"""A law with its name and its fit, read from a file or a run folder."""
+"""A law with its name and the answers behind it, from a file or a run folder."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,29 +15,30 @@ from fathom.search.conclusion.token_laws import PartLaw
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedLaw:
-    """A law with its name, and what it was fitted to."""
+    """A law with its name, and the answers or losses that it was fitted to."""
 
     name: str
-    """What a sentence calls it."""
+    """Words for the law in a sentence."""
     law: DepthLaw
     count: Count
-    """Rule by which it counts sizes."""
+    """Rule by which the law counts sizes."""
     curvature: float | None = None
-    """Nats that a unit of ln depth away from the best costs; None where the law does not say."""
+    """Cost in nats of a depth one unit of ln depth away from the best; None where not known."""
     optima: tuple[Optimum, ...] = ()
-    """Answers of the budgets of a run; empty for another law."""
+    """Answers of the run's budgets; empty for a law that is not of a run."""
     over_tokens: PartLaw | None = None
-    """A law over parameters and tokens with the losses beside it; None for any other law."""
+    """The law over parameters and tokens, with the losses for a law of loss; None for any other
+    law."""
 
 
 PUBLISHED: Mapping[str, NamedLaw] = {
     LEVINE: NamedLaw(name=LEVINE, law=Levine2020(), count=Count.NON_EMBEDDING)
 }
-"""Published laws by the name that `--law` takes."""
+"""Name that `--law` takes -> published law."""
 
 
 def law_over_tokens(name: str, found: PartLaw) -> NamedLaw:
-    """The law over parameters and tokens that a file or a folder of this name has."""
+    """A law over parameters and tokens as a `NamedLaw`; `name` is its file or folder."""
     return NamedLaw(
         name=f"the law of {name} over parameters and tokens",
         law=found.law,
@@ -48,10 +49,10 @@ def law_over_tokens(name: str, found: PartLaw) -> NamedLaw:
 
 
 def law_over_sizes(name: str, optima: Sequence[Optimum]) -> NamedLaw:
-    """The weighed laws of the budgets of a run of this name.
+    """The weighted laws through the budgets of a run as a `NamedLaw`; `name` is the run's path.
 
     Raises:
-        ConfigError: when no law fits them; the message says what is missing.
+        ConfigError: when no law fits the budgets; the message says what is missing.
     """
     laws = laws_of(optima, Path(name))
     return NamedLaw(

@@ -1,4 +1,5 @@
-"""The next step for an open answer whose search has ended, or that has no search."""
+"""Limits of the next trainings for an open answer whose search has ended, and the shapes to
+train."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -26,8 +27,9 @@ def shapes_of_plan(config: StudyConfig, records: Sequence[TrialRecord]) -> tuple
 def wider_limits(
     config: StudyConfig, optimum: Optimum, records: Sequence[TrialRecord]
 ) -> TrainingLimits:
-    """Limits of the study without a limit on depths and seeds, and with shapes up to twice its
-    deepest; if such a search would end too, the depths that the verdict asks for."""
+    """The study's limits without those on depths and seeds, and with shapes up to twice its
+    deepest. If a search with these limits would end too, `asked` are the depths that the verdict
+    asks for."""
     tried = [record.spec.shape for record in records]
     deepest = max([*config.space.depths, *(shape.depth for shape in tried)])
     depths = (tried[0].least_depth, min(2 * deepest, EVERY_DEPTH[1]))

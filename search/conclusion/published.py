@@ -15,9 +15,9 @@ ANALYSES: Mapping[str, str] = {
     "required_depths": "required_depth",
     "matched": "matched_loss",
 }
-"""Key of `papers` in replies -> folder below `papers/analyses`. Its module `find` has `FORM`, the
-type of its findings, which are false where there are none, and `find`; `show` has their `lines`,
-`section` and `tables`."""
+"""Key of `papers` in replies -> folder of the analysis below `papers/analyses`. The folder's module
+`find` has a function `find` and `FORM`, the type of the findings, which are false if empty; its
+module `show` has the functions `lines`, `section` and `tables`."""
 
 Row = dict[str, Any]
 """Column -> value; a value may be a list of numbers."""
@@ -41,25 +41,25 @@ class PaperSection:
     anchor: str
     heading: str
     parts: tuple[tuple[PartKind, Any], ...]
-    """Each kind of part with its text or its rows, from the first to the last."""
+    """Pairs of a part's kind and its text or rows, in order."""
 
 
 class PaperFindings(dict[str, Any]):
-    """The findings of each published analysis of a study, by its name in `ANALYSES`."""
+    """Name in `ANALYSES` -> findings of that analysis for a study."""
 
     def lines(self, metrics: Sequence[DepthMetric]) -> list[str]:
-        """Each finding in a line; `metrics` are those of the study by depth."""
+        """The findings as lines of text; `metrics` are those of the study at each depth."""
         lists = [_load(name, "show").lines(found, metrics) for name, found in self._there]
         return [line for lines in lists for line in lines]
 
     @property
     def sections(self) -> list[PaperSection]:
-        """The sections of a report on what was found."""
+        """The sections of a report on the findings that are not empty."""
         return [_load(name, "show").section(found) for name, found in self._there]
 
     @property
     def tables(self) -> dict[str, list[Row]]:
-        """Rows by the name of their table."""
+        """Name of a table -> its rows."""
         tables: dict[str, list[Row]] = {}
         for name, found in self._there:
             tables |= _load(name, "show").tables(found)
@@ -77,7 +77,7 @@ def find_papers(records: Sequence[TrialRecord], *, seed: int) -> PaperFindings:
 
 @cache
 def papers_form() -> type:
-    """The findings of all analyses, and the metrics by depth, in the class that replies use."""
+    """The class of the findings of all analyses, and of metrics by depth, in replies."""
     forms = {name: _load(name, "find").FORM for name in ANALYSES}
     forms["depth_metrics"] = tuple[DepthMetric, ...]
     fields = [

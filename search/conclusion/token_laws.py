@@ -1,4 +1,5 @@
-"""Laws of depth over parameters and tokens: of several findings together, and as a file."""
+"""Laws of depth over parameters and tokens: fits them to several findings, writes and reads
+them."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -29,21 +30,21 @@ KEY = "token_laws"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartLaw:
-    """The law over parameters and tokens of a study, a table or a part of one, and the losses to
-    which a law of loss is fitted."""
+    """The law of depth over parameters and tokens of a study, a table or a part of a table, and the
+    losses for a law of loss."""
 
     part: Mapping[str, str] = field(default_factory=dict)
     """Column -> its value in the runs of the law, if a table is answered in parts."""
     law: TokenLaw
     losses: tuple[LowestLoss, ...] = ()
-    """The lowest losses of budgets and horizons."""
+    """The lowest loss of each budget at each horizon."""
     template: Shape | None = None
-    """The best shape of the largest budget, whose options larger shapes have; None for a table,
-    which need not say what its shapes have."""
+    """The best shape of the largest budget, whose options larger shapes get; None for a table,
+    which need not state such options."""
 
 
 def token_laws_of(findings: Sequence[Findings]) -> tuple[PartLaw, ...]:
-    """The law of each part that has answers at several horizons, where there is one."""
+    """The laws of the parts of a table, or of a study, that have answers at several horizons."""
     parts: dict[tuple[tuple[str, str], ...], list[Findings]] = {}
     for found in findings:
         parts.setdefault(tuple(found.part.items()), []).append(found)
@@ -56,7 +57,7 @@ def token_laws_of(findings: Sequence[Findings]) -> tuple[PartLaw, ...]:
 
 
 def part_law(optima: Sequence[Optimum]) -> PartLaw | None:
-    """The law of the budgets and horizons of a study; None where there is none."""
+    """The law through the optima of several budgets and horizons; None if none can be fitted."""
     law = fit_token_law(optima)
     if law is None:
         return None
@@ -66,8 +67,7 @@ def part_law(optima: Sequence[Optimum]) -> PartLaw | None:
 
 
 def why_no_token_law(optima: Sequence[Optimum]) -> str:
-    """The reason why no law over parameters and tokens was fitted, as the second half of a
-    sentence."""
+    """The reason why no law over parameters and tokens was fitted, as the end of a sentence."""
     for optimum in optima:
         if not optimum.count.of_parameters or optimum.spend.coin is not Coin.TOKENS:
             unit = optimum.spend.coin or "no horizon"
@@ -83,7 +83,7 @@ def why_no_token_law(optima: Sequence[Optimum]) -> str:
 
 
 def _checked(found: PartLaw) -> PartLaw:
-    """The law as it was read; raises ValueError for a number that no fit gives."""
+    """The law `found`, unchanged; raises ValueError if it has a number that no fit can give."""
     law = found.law
     numbers = [law.a, law.b, law.c, law.scatter, *chain.from_iterable(law.covariance)]
     for known in found.losses:
@@ -105,10 +105,10 @@ def write_token_laws(file: Path, laws: Sequence[PartLaw]) -> None:
 
 
 def read_token_law(file: Path) -> PartLaw:
-    """The one law in a file of a run folder, or in the output of `fathom analyse --json`.
+    """The only law in a file of a run folder, or in the output of `fathom analyse --json`.
 
     Raises:
-        ConfigError: when the file has none, or those of several parts of a table.
+        ConfigError: when the file has no law, or the laws of several parts of a table.
     """
     name = printable(str(file))
     try:

@@ -1,1 +1,1 @@
-"""The JSON that programs read: one form for every command, with a published schema."""
+"""The output of `--json`: one form for every command, with a published schema."""

@@ -1,4 +1,4 @@
-"""Parts of an answer that a study and a table have alike, in the form that programs read."""
+"""Parts of a `--json` answer that are the same for a study and a table."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
@@ -44,7 +44,8 @@ def answer_of(
     optimum: Optimum, findings: Findings, question: AskedQuestion, *, command: str | None,
     noise: float | None = None,
 ) -> StatedAnswer:  # fmt: skip
-    """The answer of a budget; `noise` between seeds, in its unit, if it was stated."""
+    """The answer of a budget; `noise` between seeds, in the answer's unit, is None if not
+    stated."""
     unit = optimum.unit
     return StatedAnswer(
         question=question,
@@ -71,7 +72,7 @@ def unit_of(unit: Unit) -> StatedUnit:
 
 
 def _costs(optimum: Optimum, findings: Findings) -> Iterator[StatedCost]:
-    """Yields what each other depth costs, ascending; nothing with fewer than three depths."""
+    """Yields the cost of each other depth, ascending; nothing with fewer than three depths."""
     for cost in optimum.costs:
         multiple = findings.compute_multiple(optimum, cost)
         yield StatedCost(
@@ -106,7 +107,7 @@ def finding_of(optimum: Optimum) -> BestDepth:
 
 
 def verdict_of(verdict: v.Verdict, reason: str, remedy: str, unit: Unit = NATS) -> StatedVerdict:
-    """A verdict in the form that programs read, with its sentences."""
+    """A verdict for `--json`, with the given sentences on its reason and remedy."""
     cause = Statement(name=type(verdict.cause).__name__, text=cause_text(verdict.cause, unit),
                       values=asdict(verdict.cause))  # fmt: skip
     return StatedVerdict(
@@ -166,7 +167,7 @@ def _in_unit(optimum: Optimum) -> Iterator[DepthEstimate]:
 def size_of(
     found: BestSize, source: str, count: Count, *, held: Mapping[str, str] = NONE
 ) -> StatedSize:
-    """The best size at an amount that models of any size have spent."""
+    """The best size, for `--json`, when models of any size spend an equal amount."""
     return StatedSize(
         source=source,
         held=dict(held),

@@ -1,4 +1,4 @@
-"""A plan in the form that programs read."""
+"""The `--json` output of a plan."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -18,8 +18,8 @@ NOTHING = "nothing was trained yet"
 def plan_reply(
     runs: Sequence[RunPlan], *, price: float | None, with_shapes: bool, command: str
 ) -> Reply:
-    """The plan of a study, with the sums of its runs; hours and cost are for devices of the kind
-    `device`, at the `price` of an hour of one. `command` searches the study."""
+    """The plan of a study, with sums over its runs. `price` is the price of one device for an hour;
+    `command` is the command that searches the study."""
     machine, hours = runs[-1].machine, sum(run.device_hours for run in runs)
     answers, budgets = list[StatedAnswer](), list[reply.PlannedBudget]()
     for run in runs:
@@ -80,7 +80,7 @@ def budget_plans(
 
 
 def _answers(run: RunPlan, command: str, horizon: str | None) -> Iterator[StatedAnswer]:
-    """Yields the questions that a search would answer."""
+    """Yields the questions that a search would answer, each with the verdict `planned`."""
     cause = Statement(name="NothingTrained", text=NOTHING, values={})
     verdict = StatedVerdict(kind=Kind.PLANNED, reason=NOTHING, cause=cause)
     for plan in run.budgets:

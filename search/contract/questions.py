@@ -1,4 +1,4 @@
-"""The question of a study at a budget, in the form that programs read."""
+"""The question of a study at a budget, for `--json`."""
 
 from pathlib import Path
 
@@ -8,8 +8,8 @@ from fathom.search.study.keys.config import StudyConfig
 
 
 def asked_horizon(spend: Spend, name: str | None = None) -> AskedHorizon | None:
-    """The horizon of models with this spend; None where that is not known. `name` is the horizon's
-    if a study has several."""
+    """The horizon of models with this spend; None where the spend is not known. `name` is the
+    horizon's name if a study has several."""
     if not spend.coin:
         return None
     return AskedHorizon(amount=spend.amount, unit=spend.coin.value, name=name)

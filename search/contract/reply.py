@@ -1,5 +1,5 @@
-"""The form of every `--json`: questions, their answers, and what to buy next. Docstrings and types
-here are the published schema, `docs/answer.schema.json`."""
+"""The form of all `--json` output: questions, their answers, and the next trainings. Docstrings and
+types here become the published schema, `docs/answer.schema.json`."""
 
 from typing import Annotated, Any, Literal
 
@@ -21,15 +21,15 @@ from fathom.search.serving.values import Duration, Request
 from fathom.search.study.hardware.step_fit import StepFit
 
 VERSION = "1.0"
-"""Version of the form. The first number changes where a program that reads it has to change, the
-second where something is added."""
+"""Version of the form. The first number changes when programs that read it must change, the second
+when something is added."""
 Number = int | float
 Interval = tuple[Number, Number]
 """Both ends of a 95 % interval."""
 
 
 class PapersForm:
-    """The form of the findings of published analyses, which their table names."""
+    """The form of the findings of published analyses, as `papers_form` has it."""
 
     @staticmethod
     def __get_pydantic_core_schema__(_source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -38,7 +38,7 @@ class PapersForm:
 
 
 class Part(BaseModel):
-    """A part of a reply. Its keys are all that it may have, and each is always there."""
+    """A part of a reply. Every key is always present, and there are no other keys."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, from_attributes=True, use_attribute_docstrings=True,
@@ -47,14 +47,15 @@ class Part(BaseModel):
 
 
 class AskedHorizon(Part):
-    """Length of the training of a model."""
+    """Length of a model's training."""
 
     amount: Number
     unit: str
-    """`tokens`; `FLOPs` or `seconds`, where every shape spends the same of them; or `steps` of a
-    table that has no tokens."""
+    """`tokens`; `FLOPs` or `seconds`, if every shape spends an equal amount of them; or `steps`, in
+    a table without tokens."""
     name: str | None = None
-    """Name of the horizon among several of a study, for `--horizon`: `20`, or `10M`."""
+    """Name of the horizon, such as `20` or `10M`, for `--horizon`; null unless a study has
+    several."""
 
 
 class AskedQuestion(Part):
@@ -63,15 +64,16 @@ class AskedQuestion(Part):
     source: str
     """Name of the study, or the table."""
     run: str | None
-    """The run folder; null for a table and for a study that has none yet."""
+    """The run folder; null for a table, and for a study without a run folder."""
     count: str
-    """What a budget counts: `total`, `non_embedding`, `matrices`, or another rule of a study."""
+    """Rule by which a budget is counted: `total`, `non_embedding`, `matrices`, or another one."""
     budget: Number | None
-    """Size in units of `count`; null where compute is asked about."""
+    """Size in units of `count`; null for a question about compute."""
     flops: Number | None = None
-    """Compute of one training, where that is asked about; null otherwise."""
+    """FLOPs of one training, for a question about compute; null otherwise."""
     horizon: AskedHorizon | None
-    """Null where a table does not say how long its models trained, or compute is asked about."""
+    """Null where a table does not say how long its models trained, and for a question about
+    compute."""
     data: dict[str, Any]
     """Keys of the objective that a study sets, or `table` with its name."""
     held: dict[str, str]
@@ -79,7 +81,7 @@ class AskedQuestion(Part):
 
 
 class Sizes(Part):
-    """Sizes of a model. A table need not say all; unknown ones are null."""
+    """Sizes of a model; those that a table does not state are null."""
 
     depth: int
     d_model: int | None = None
@@ -90,27 +92,28 @@ class Sizes(Part):
     params_total: int | None = None
     params_non_embedding: int | None = None
     params_active: int | None = None
-    """Parameters that a token uses, of a model with experts; null for a dense one."""
+    """Parameters active for a token, in a model with experts; null for a dense model."""
 
 
 class DepthProbability(Part):
-    """A depth and the probability that it is the best; those below 0.01 are left out."""
+    """A depth and its probability of being the best, if that is at least 0.01."""
 
     depth: int
     probability: float
 
 
 class ByLaw(Part):
-    """Laws of other sizes by which a depth was predicted that was not measured."""
+    """Laws through other sizes by which a depth was predicted."""
 
     law: str
     """The laws by name, the likeliest first."""
     weights: dict[str, float]
-    """Law -> its probability among the laws, by which the depth and its interval are weighed."""
+    """Law -> its probability among the laws, which is its weight in the depth and the interval."""
     extrapolated: bool
-    """True outside the sizes that the law was fitted to."""
+    """True if the size lies outside the sizes that the law was fitted to."""
     times_beyond: float
-    """Size over the largest size of the law, or the smallest one over it; below 1 between them."""
+    """Size divided by the law's largest size, or its smallest size divided by the size, whichever
+    is greater; below 1 between them."""
     params_range: Interval
     """The smallest and the largest size that the law was fitted to."""
 
@@ -120,23 +123,24 @@ class BestDepth(Part):
 
     depth: Number
     """The depth that is expected to cost least; in a search, one that was trained. Whole, unless it
-    is read off a law."""
+    is predicted by a law."""
     interval: Interval | None
     """95 % interval; null with fewer than three depths."""
     probabilities: tuple[DepthProbability, ...] = ()
-    """The likeliest depth first; empty where no curve says them."""
+    """The likeliest depth first; empty where no curve could be fitted."""
     not_ruled_out: tuple[int, ...] = ()
-    """Trained depths that are as good for practical purposes (0.005 nats), and `depth`."""
+    """`depth`, and trained depths that may be as good for practical purposes (0.005 nats)."""
     shallowest_depth: int | None = None
-    """The shallowest of these, the cheapest to serve."""
+    """The shallowest depth of `not_ruled_out`, the cheapest to serve."""
     lowest_depth: int | None = None
     """The trained depth with the lowest measured loss."""
     loss: float | None = None
     """Expected loss at `depth`, in the unit of the answer."""
     chance_of_cost: float | None = None
-    """Probability that `depth` costs more than 0.005 nats against another."""
+    """Probability that `depth` costs over 0.005 nats more than the best depth."""
     shape: Sizes | None
-    """The best trained shape of `depth`, or the one that a law asks for; null for a table."""
+    """The best trained shape of `depth`, or a shape at the depth that a law predicts; null for a
+    table."""
     by_law: ByLaw | None = None
     """Null where the depth was measured."""
 
@@ -145,7 +149,7 @@ class Statement(Part):
     """A cause or a remedy: its name, a sentence, and its values."""
 
     name: str
-    """Such as `BestAtEnd`, `Seeds` or `more_depths`."""
+    """Name of the cause or remedy, such as `BestAtEnd`, `Seeds` or `more_depths`."""
     text: str
     values: dict[str, Any]
 
@@ -155,14 +159,14 @@ class StatedVerdict(Part):
 
     kind: Kind
     """`identified` and `plateau` are settled: nothing has to be trained. `edge`: the best depth may
-    lie beyond the trained ones. `insufficient`: the trainings do not tell. `unfinished`: the search
-    goes on. `by_law`: read off a law of other sizes. `no_answer`: neither measured nor by a law.
-    `planned`: nothing was trained."""
+    lie beyond the trained ones. `insufficient`: the trainings leave it open. `unfinished`: the
+    search has not ended. `by_law`: predicted by a law through other sizes. `no_answer`: neither
+    measured nor predicted. `planned`: nothing was trained."""
     reason: str
     """Cause and remedy in one sentence."""
     cause: Statement
     remedy: Statement | None = None
-    """Null where nothing has to change, or nothing helps."""
+    """What to change; null where nothing has to change, or nothing helps."""
 
     @computed_field  # type: ignore[prop-decorator]  # mypy knows no decorator above a property
     @property
@@ -180,16 +184,16 @@ class SizeCost(Part):
 
 
 class StatedSize(Part):
-    """The best size at an amount that models of any size have spent."""
+    """The best size when models of any size spend an equal amount."""
 
     source: str
     held: dict[str, str]
     count: str
-    """What a size counts."""
+    """Rule by which sizes are counted."""
     horizon: AskedHorizon | None
     unit: "StatedUnit"
     size: int | None
-    """Size of the lowest expected loss; null with fewer than three sizes."""
+    """Size with the lowest expected loss; null with fewer than three sizes."""
     interval: Interval | None
     plateau: Interval | None
     """The smallest and the largest size that can't be told from the best."""
@@ -197,7 +201,7 @@ class StatedSize(Part):
     kind: Kind
     reason: str
     costs: tuple[SizeCost, ...]
-    """What half and twice the size cost, as far as they were trained."""
+    """Costs of about half and twice the size, if in the trained range."""
     noise: float
 
 
@@ -206,15 +210,15 @@ class StatedCost(Part):
 
     depth: int
     nats: float
-    """Expected loss above that of the best depth; of a quantity to maximise, in parts of its noise
-    (0.006 of them)."""
+    """Expected loss above that of the best depth, nats; a quantity to maximise is scaled so that
+    its noise between seeds is 0.006."""
     nats_interval: Interval
     cost: float
-    """The same in the unit of the answer."""
+    """The same cost in the unit of the answer."""
     cost_interval: Interval
     compute: float | None
-    """The multiple of compute that this depth takes to reach the loss of the best, where two
-    budgets at this horizon say how loss falls with compute: 1.06 is 6 % more."""
+    """Compute that this depth needs to reach the loss of the best depth, as a multiple: 1.06 is 6 %
+    more. Null unless two budgets at this horizon show how loss falls with compute."""
     compute_interval: Interval | None
 
 
@@ -222,18 +226,18 @@ class Price(Part):
     """Cost of a training; null where it is not known."""
 
     flops: float | None
-    """Exact for a study; for a table, six for each parameter and token."""
+    """FLOPs of the training: exact for a study, six per parameter and token for a table."""
     seconds: float | None
-    """As long as finished trainings of the nearest depth took, in the median."""
+    """Median time of the finished trainings of the nearest depth."""
 
 
 class ExpectedGain(Part):
-    """What a training is expected to tell about the best depth."""
+    """What a training is expected to show about the best depth."""
 
     text: str
     doubt_left: float | None
-    """Share of the variance of the best depth (or, where that is nearly known, of what choosing it
-    costs) that is expected to be left; null where the training is new ground."""
+    """Share of the variance of the best depth (or, if that is nearly known, of the cost of choosing
+    it) that is expected to remain; null where that can't be predicted."""
 
 
 class NextTraining(Part):
@@ -246,14 +250,14 @@ class NextTraining(Part):
     decay_scale: float
     """Multiple of the weight decay."""
     tokens: Number | None
-    """Steps where a table has no tokens; null where it does not say how long its models trained,
-    or a training's operations are given and its shape is not known."""
+    """Tokens, or steps if a table has no tokens; null where a table does not say how long its
+    models trained, or gives only FLOPs without shapes."""
     price: Price
     brings: ExpectedGain
 
 
 class TrialCounts(Part):
-    """Number of a budget's trials by how they ended."""
+    """Numbers of a budget's trials by outcome."""
 
     finished: int
     stopped: int
@@ -265,9 +269,9 @@ class StatedUnit(Part):
     """The unit of the losses of an answer, and of its noise and slope. Curves are in nats."""
 
     name: str
-    """Such as `nats` or `bits per byte`; of a quantity to maximise, its column."""
+    """Name such as `nats` or `bits per byte`; for a quantity to maximise, its column."""
     nats: float
-    """Nats of a difference of one."""
+    """A difference of one in nats."""
     maximised: bool
     plateau: float
     """Difference up to which losses are the same for practical purposes: 0.005 nats."""
@@ -283,17 +287,17 @@ class DepthEvidence(Part):
 
 
 class StatedSeconds(Part):
-    """Seconds of training steps of the trials that trained to the end, of a study that gives
-    seconds."""
+    """Seconds of training steps of the trials that trained to the end, in a study with
+    `train_seconds`."""
 
     asked: float
     devices: tuple[str, ...]
     trials: int
     median: float
     worst: float
-    """Seconds of the trial that was furthest off."""
+    """Seconds of the trial that was furthest from `asked`."""
     median_off: float
-    """Relative difference of the median from what was asked."""
+    """Relative difference of `median` from `asked`."""
     worst_off: float
 
 
@@ -308,40 +312,39 @@ class Evidence(Part):
     """Slope by which losses were corrected for size, for each unit of ln(parameters)."""
     best_ff_ratio: float | None
     curve_minimum: float | None
-    """Where the curve is lowest, before rounding."""
+    """Depth where the curve is lowest, before rounding."""
     curve_minimum_interval: Interval | None
     family_disagreement: float | None
     """Factor between the depths that two families of curves call best."""
     share_without_minimum: float | None
-    """Probability that the loss falls on to an end of the trained range."""
+    """Probability that the loss has no lowest point inside the trained range."""
     power: PowerCurve | None
-    """In nats, as is `parabola`."""
+    """Curve in nats, as is `parabola`."""
     parabola: Parabola | None
     rungs: tuple[RungAudit, ...]
     """Audit of early stopping at each rung."""
     seconds: StatedSeconds | None
-    """Null for a study that gives no seconds, and where no trial was timed to the end."""
+    """Null for a study without `train_seconds`, and where no trial trained to the end."""
 
 
 class StatedAnswer(Part):
-    """A question, its answer, and what would make the answer better."""
+    """A question, its answer, and the trainings that would improve the answer."""
 
     question: AskedQuestion
     answer: BestDepth | None = None
-    """Null where there is none; `verdict` says why."""
+    """Null without an answer; `verdict` then says why."""
     verdict: StatedVerdict
     unit: StatedUnit | None = None
-    """Null where no loss is answered with."""
+    """Unit of losses; null for an answer without losses."""
     costs: tuple[StatedCost, ...] = ()
-    """What each other depth costs, by depth; empty with fewer than three depths."""
+    """Cost of each other depth, ascending by depth; empty with fewer than three depths."""
     next: tuple[NextTraining, ...] = ()
-    """The next trainings for this question: what a search trains next, and what it would train
-    without limits on depths and seeds where it has ended on an open answer. Empty while a search
-    explores, where it is settled, and where no training of this question helps. Ask again after
-    them."""
+    """The next trainings for this question: those that a search trains next or, if it ended with an
+    open answer, would train without limits on depths and seeds. Empty while a search explores, if
+    the answer is settled, and if no training helps. Ask again after them."""
     command: str | None = None
-    """The command that does what comes next: trains the answer, resumes a search, searches with
-    the remedy, or reads the table again."""
+    """The next command: it trains the answer, resumes a search, searches with the remedy, or
+    analyses the table again."""
     evidence: Evidence | None = None
 
 
@@ -350,7 +353,7 @@ class Background(Part):
 
     source: str
     horizon: str | None
-    """Name of the horizon among several of a study."""
+    """Name of the horizon; null unless a study has several."""
     held: dict[str, str]
     law: Law | None
     """The law of depth over sizes that predicts left-out sizes best."""
@@ -360,7 +363,7 @@ class Background(Part):
     unsupported: tuple[str, ...]
     """Sentences; each completes "these data do not show ..."."""
     papers: Annotated[Any, PapersForm]
-    """Analyses of published papers, as far as the data have what they need."""
+    """Findings of analyses of published papers, empty where the data do not suffice."""
 
 
 class RunProgress(Part):
@@ -375,23 +378,23 @@ class RunProgress(Part):
     trials_ended: int
     trials_running: tuple[str, ...]
     idle_seconds: float | None
-    """Since anything was written of a trial; null before the search has begun."""
+    """Seconds since a trial last wrote anything; null before the search has begun."""
     time_left_seconds: Interval | None
 
 
 class StatedImportance(Part):
-    """The importance of a setting in a table of a search that drew its settings."""
+    """The importance of a setting in a table whose settings were drawn at random."""
 
     setting: str
     """The table's name of the column, or `depth`, `size` or `learning_rate`."""
     nats: float
-    """What the values that were tried cost on average where all other settings are at their best,
-    against the best of them."""
+    """Average cost of the values that were tried, compared with the best of them, when all other
+    settings are at their best."""
     best: str
     """The value that is expected to be best."""
     best_depths: dict[str, int]
-    """Two values of the setting -> the best depth at each; empty where the best depth does not
-    depend on the setting, as far as the runs show."""
+    """Two values of the setting -> the best depth at each; empty unless the runs show that the best
+    depth depends on the setting."""
 
 
 class ReadTable(Part):
@@ -400,19 +403,19 @@ class ReadTable(Part):
     rows: int
     runs: int
     columns: dict[str, str]
-    """Our name -> the table's own; empty for a run folder."""
+    """Fathom's name of each column -> the table's own name; empty for a run folder."""
     stated_noise: float | None
     importances: tuple[StatedImportance, ...] = ()
-    """The most important setting first; empty unless the settings were drawn."""
+    """The most important setting first; empty unless the settings were drawn at random."""
 
 
 class PlannedRung(Part):
     """A rung of early stopping, with expected numbers of trials."""
 
     share: float
-    """Share of what a whole training spends, tokens or operations."""
+    """Share of the tokens, FLOPs or seconds of a training to the end."""
     tokens: int | None
-    """Null where every shape spends the same operations."""
+    """Tokens at the rung; null where every shape spends equal FLOPs or seconds."""
     arriving: float
     surviving: float
 
@@ -424,13 +427,13 @@ class PlannedBudget(Part):
     budget: int
     count: str
     tokens: int | None
-    """Of each training; null where every shape spends the same operations or seconds."""
+    """Tokens of each training; null where every shape spends equal FLOPs or seconds."""
     tokens_each: tuple[int, int]
-    """The fewest and the most tokens of a training; estimates where these spend seconds."""
+    """The fewest and the most tokens of a training; estimates where trainings spend seconds."""
     train_flops: float | None
-    """Operations of each training, where they are the same; else null."""
+    """FLOPs of each training, if all spend equal FLOPs; otherwise null."""
     train_seconds: float | None
-    """Seconds of each training, where they are the same; else null."""
+    """Seconds of each training, if all spend equal seconds; otherwise null."""
     epochs: float | None
     shapes: int
     depths: tuple[int, ...]
@@ -440,7 +443,7 @@ class PlannedBudget(Part):
     flops: float
     hours: float
     step: StepFit
-    """The step of the shape that takes most memory."""
+    """Training step of the shape that needs most memory."""
     shape_list: tuple[dict[str, int], ...] | None
     """Every feasible shape, with `--shapes`."""
 
@@ -450,16 +453,16 @@ class Plan(Part):
 
     budgets: tuple[PlannedBudget, ...]
     hours: float
-    """Of all horizons together."""
+    """Hours of all horizons together."""
     start_seconds: float
     device: str
     device_hours: float
-    """Of all devices together, whole GPUs where trials share them."""
+    """Sum of the hours of all devices; a GPU that trials share counts once."""
     cost: float | None
-    """With `--price`."""
+    """Price of the device hours; null without `--price`."""
     disk_bytes: int
     tokens: int | None
-    """Of all horizons together; null with one horizon."""
+    """Tokens of all horizons together; null with one horizon."""
 
 
 class StudyLoss(Part):
@@ -487,29 +490,30 @@ class Difference(Part):
 
 
 class StatedDepthRatio(Part):
-    """The best depth of one study beside that of another, before rounding."""
+    """The ratio of the best depths of two studies, before rounding."""
 
     budgets: tuple[int, ...]
-    """One; or several, over which the ratio is estimated as if it were the same."""
+    """One budget; or several, if the ratio is estimated as equal at all of them."""
     one: str
     other: str
     ratio: float | None = None
-    """The best depth of the other divided by that of the one; null where `why_not` has a reason."""
+    """The best depth of study `other` divided by that of study `one`; null where `why_not` has a
+    reason."""
     low: float | None = None
     high: float | None = None
     settled: bool
     """True where the interval leaves out 1."""
     costs: tuple[float | None, float | None] = (None, None)
-    """Nats that the best depth of the first study costs in the second, and that of the second in
-    the first; null where it was not tested there."""
+    """Cost, nats, of the best depth of study `one` in study `other`, and that of `other` in `one`;
+    null where a depth was not tested."""
     cost_intervals: tuple[Interval | None, Interval | None] = (None, None)
     why_not: str = ""
-    """Why there is no ratio; else empty."""
+    """Why there is no ratio; empty if there is one."""
 
 
 class StudyComparison(Part):
-    """Studies beside each other; all ratios of a budget hold together with `confidence`, and so do
-    all differences."""
+    """Comparison of studies. At a budget, the intervals of all ratios hold at once with
+    `confidence`, and so do those of all differences."""
 
     confidence: float
     differing: dict[str, tuple[str, ...]]
@@ -518,7 +522,7 @@ class StudyComparison(Part):
     depths: tuple[StatedDepthRatio, ...]
     differences: tuple[Difference, ...]
     no_differences: str
-    """Why best losses are not compared; else empty."""
+    """Why best losses are not compared; empty if they are."""
 
 
 class AtCompute(Part):
@@ -526,16 +530,16 @@ class AtCompute(Part):
 
     answer: ComputeAnswer | None
     shape_tokens: float | None
-    """Tokens on which the shape takes exactly the compute."""
+    """Tokens on which training the shape takes exactly the compute."""
     why_not: str
-    """Why there is no answer; else empty."""
+    """Why there is no answer; empty if there is one."""
 
 
 class TriedRate(Part):
     """Losses of a shape at a learning rate."""
 
     log2_factor: float
-    """Binary logarithm of the rate over the study's."""
+    """Binary logarithm of the rate divided by the study's rate."""
     losses: tuple[float, ...]
     """Of each seed, nats."""
 
@@ -574,7 +578,7 @@ class CheckedDecay(Part):
     one_suits_both: bool
     own_suits_both: bool
     common: float
-    """The decay that costs least where it costs most."""
+    """The decay whose larger cost of the two shapes' is lowest."""
     error: float
     """Standard error of a difference between two decays, nats."""
     sweeps: tuple[SweptDecays, ...]
@@ -593,7 +597,7 @@ class CheckedCoordinates(Part):
 
     sizes: tuple[int, ...]
     exponents: Exponents
-    """Powers of the size."""
+    """Exponents of the changes as powers of the size."""
 
 
 class CheckedAxis(Part):
@@ -602,7 +606,7 @@ class CheckedAxis(Part):
     axis: str
     carries_over: bool
     sizes: tuple[int, int]
-    """Of the two trained shapes."""
+    """Sizes of the two trained shapes."""
     log2_shift: float
     """Shift of the best log2 learning rate for each doubling of the size."""
     error: float
@@ -623,7 +627,7 @@ class CheckedStudy(Part):
     rate_fits: bool
     """True if the study's rate is within a factor of 2 of the best one."""
     decays: CheckedDecay | None
-    """Null where no training is known to repeat its data."""
+    """Null unless a training is known to repeat its data."""
     axes: tuple[CheckedAxis, ...]
     sweeps: tuple[SweptRates, ...]
     reasons: dict[str, str]
@@ -659,19 +663,21 @@ class ServedBudget(Part):
 
 
 class SizeAnswer(Part):
-    """The best depth for a size by a law, and by the null laws beside it."""
+    """The best depth for a size by a law, and by the baseline laws."""
 
     prediction: Prediction
     weights: dict[str, float] = {}
-    """Law of a run's own -> its probability; empty for another law."""
+    """Law of a run -> its probability; empty for a law that is not of a run."""
     null_laws: tuple[Prediction, ...] = ()
-    """Predictions of the null laws that have a depth at this size; none beside a published law."""
+    """Predictions of the baseline laws that have a depth at this size; empty for a published
+    law."""
     note: str = ""
-    """How well the law and the null laws predict left-out budgets; empty for a published law."""
+    """How well the law and the baseline laws predict left-out budgets; empty for a published
+    law."""
 
 
 class PublishedSize(Part):
-    """A published model beside a published law."""
+    """A published model, and the prediction of a published law for its size."""
 
     model: str
     trained_depth: int | None
@@ -680,16 +686,16 @@ class PublishedSize(Part):
 
 
 class BudgetByLaw(Part):
-    """The measured depth of a budget beside the laws of its run."""
+    """The measured depth of a budget, compared with the laws of its run."""
 
     budget: int
     measured_depth: int | None
     measured_interval: Interval | None
     verdict: Kind
     fitted: bool
-    """True if the laws were fitted to it."""
+    """True if the laws were fitted to this budget."""
     null_laws: dict[str, float | None]
-    """Null law -> its depth, where it has one."""
+    """Baseline law -> its depth; null where it has none."""
     prediction: Prediction | None
     """Null where the law has no depth of at least 1."""
 
@@ -703,28 +709,30 @@ class LawTable(Part):
 
 
 class StatedRung(Part):
-    """A model of a ladder beside what a law says of its size."""
+    """A model of a ladder, compared with a law's prediction for its size."""
 
     rung: LadderRung
     prediction: Prediction | None
     cost: float | None
-    """Nats above the best depth; null where nothing is known of what a depth costs."""
+    """Expected loss above that of the best depth, nats; null where the cost of depths is not
+    known."""
     cost_interval: Interval | None
     factor: float | None
-    """Depth over the law's."""
+    """Depth divided by the law's depth."""
     is_off: bool
     instead: LadderRung | None = None
-    """The same size at the law's depth."""
+    """A model of the same size at the law's depth."""
 
 
 class StatedLadder(Part):
-    """A ladder of models beside a law."""
+    """A ladder of models, compared with a law."""
 
     law: str
     count: str
     rungs: tuple[StatedRung, ...]
     bend: float | None
-    """Nats by which a line through the ladder lies too high at ten times its largest."""
+    """Nats by which a line through the ladder's losses is too high at ten times its largest
+    size."""
 
 
 class Reply(Part):
@@ -738,13 +746,12 @@ class Reply(Part):
     answers: tuple[StatedAnswer, ...] = ()
     """One for each budget, horizon and part of a table."""
     sizes: tuple[StatedSize, ...] = ()
-    """The best sizes where models of any size have spent the same: one for each amount, and part of
-    a table. `answers` have the best depth there, if it is shown apart from size."""
+    """The best sizes when models of any size spend equal amounts: one for each amount and part of a
+    table. `answers` have the best depths, if their effect can be separated from that of size."""
     background: tuple[Background, ...] = ()
     """One for each horizon of a study, or each horizon and part of a table."""
     token_laws: tuple[dict[str, Any], ...] = ()
-    """Laws of depth over sizes and tokens, which `fathom predict --law` and `fathom ask --law`
-    read."""
+    """Laws of depth over sizes and tokens, for `fathom predict --law` and `fathom ask --law`."""
     notes: tuple[str, ...] = ()
     """Sentences on what was assumed or left out."""
     runs: tuple[RunProgress, ...] = ()
@@ -762,7 +769,7 @@ class Reply(Part):
     works: bool | None = None
     """Result of `doctor`: true if a search would work."""
     findings: tuple[Finding, ...] = ()
-    """Of `doctor`."""
+    """Findings of `doctor`."""
     latency: tuple[ServedBudget, ...] = ()
     """Result of `latency`."""
     size: SizeAnswer | None = None

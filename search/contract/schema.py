@@ -1,4 +1,4 @@
-"""The published JSON Schema of what programs read."""
+"""The published JSON Schema of `--json` output."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Answers of a study, in the form that programs read."""
+"""Answers of a study, for `--json`."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -28,7 +28,8 @@ FromRecords = Literal["run", "report", "analyse"]
 def study_reply(
     command: FromRecords, runs: Sequence[RunResult], noise: float | None = None
 ) -> Reply:
-    """The reply of a command on a run folder; `noise` if it was stated, nats."""
+    """The reply of a command on a run folder; `noise` between seeds, nats, is None if not
+    stated."""
     answers, background = list[StatedAnswer](), list[Background]()
     for run in runs:
         found, horizon = run.conclusion, run.horizon
@@ -65,7 +66,7 @@ def study_answers(
     horizon: str | None = None,
     noise: float | None = None,
 ) -> tuple[StatedAnswer, ...]:
-    """The answer of each budget of a study; one that has no trial yet is unfinished."""
+    """The answer of each budget of a study; a budget without trials is unfinished."""
     config, found = conclusion.config, dict[int, StatedAnswer]()
     for optimum in conclusion.optima:
         asked = asked_horizon(optimum.spend, horizon)

@@ -1,4 +1,4 @@
-"""Answers of a table of runs, in the form that programs read."""
+"""Answers of a table of runs, for `--json`."""
 
 from collections.abc import Iterator
 
@@ -19,7 +19,7 @@ from fathom.search.tables.analysis import Analysis
 
 
 def table_reply(analysis: Analysis, again: str) -> Reply:
-    """The reply to a table; `again` is the command that reads the table again after runs were
+    """The reply for a table; `again` is the command that analyses the table again when runs were
     added."""
     answers, background = list[StatedAnswer](), list[Background]()
     for found in analysis.findings:
@@ -54,7 +54,7 @@ def table_of(analysis: Analysis) -> ReadTable:
 
 
 def _sizes(analysis: Analysis) -> Iterator[StatedSize]:
-    """Yields the best size at each amount that models of any size have spent."""
+    """Yields the best size at each amount that models of different sizes spent equally."""
     for findings, (_, found) in zip(analysis.findings, analysis.sizes, strict=False):
         held = {**analysis.held, **findings.part}
         yield size_of(found, analysis.label, findings.count, held=held)

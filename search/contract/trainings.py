@@ -1,4 +1,4 @@
-"""The next trainings for a question with their sizes and prices, in the form that programs read."""
+"""The next trainings for a question, with their sizes and prices, for `--json`."""
 
 from fathom.models.shape import Shape
 from fathom.search.analysis.answer.optimum import Optimum
@@ -11,8 +11,8 @@ from fathom.search.tables.grouped.sizes import SizedShape
 def next_trainings(
     findings: Findings, optimum: Optimum, noise: float | None
 ) -> tuple[NextTraining, ...]:
-    """The next trainings for an answer; none where it is settled or none helps. `noise` between
-    seeds, nats, if it was stated."""
+    """The next trainings for an answer; empty if it is settled, or no training helps. `noise`
+    between seeds is None if not stated."""
     return tuple(_training(offer, optimum) for offer in findings.offers(optimum, noise))
 
 
@@ -30,7 +30,7 @@ def _training(offer: Offer, optimum: Optimum) -> NextTraining:
 
 
 def _sizes(shape: Shape) -> Sizes:
-    """The sizes of a shape; of a table's shape only depth and width, as it may lack the others."""
+    """The sizes of a shape; for a table's shape only depth and width, as others may be assumed."""
     if isinstance(shape, SizedShape):
         return Sizes(depth=shape.depth, d_model=shape.d_model)
     return Sizes.model_validate(shape)

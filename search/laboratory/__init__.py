@@ -1,1 +1,1 @@
-"""Commands that answer questions by measurements outside a search: check, ask, latency."""
+"""The commands `fathom check`, `fathom ask` and `fathom latency`."""

@@ -1,1 +1,1 @@
-"""Time and memory of an answer: measured here, modelled, or read off a data sheet."""
+"""Time and memory of inference: measured, interpolated, or estimated from a data sheet."""

@@ -1,9 +1,9 @@
-"""Estimated times on a GPU that is not here, from its data sheet.
+"""Estimates inference times on a GPU from its data sheet.
 
-A small step waits for the launches of its layers, whatever their width. Launch times are taken from
-a publication: hbfreed/inference-pareto decodes one prompt on one large GPU by transformers, without
-compiling, with 12 shapes of 0.32 to 0.49B parameters. Of these, the 8 layers in 6.32 ms and the 100
-layers in 67.49 ms give both constants; the other shapes show their error.
+The time of a small step is that to launch the kernels of its layers, whatever their width. Launch
+times are from hbfreed/inference-pareto, which decodes one prompt on one large GPU by transformers,
+without compiling, with 12 shapes of 0.32 to 0.49B parameters. The shape of 8 layers, 6.32 ms, and
+that of 100 layers, 67.49 ms, give both constants; the other shapes show the error.
 """
 
 from fathom.models.inference import head_products, prefill_flops, weight_bytes
@@ -12,12 +12,12 @@ from fathom.search.serving.values import Duration, Request, ShapeTimes
 from fathom.search.study.hardware.gpus import REACHED_BANDWIDTH, REACHED_FLOPS, GpuType
 
 LAYER_SECONDS = 0.665e-3
-"""Time in which the launches of a layer are made: (67.49 - 6.32) ms / 92 layers."""
+"""Seconds to launch the kernels of a layer: (67.49 - 6.32) ms / 92 layers."""
 FIXED_SECONDS = 1.0e-3
-"""Time of a step besides its layers: 6.32 ms less that of 8 layers."""
+"""Seconds of a step in addition to its layers: 6.32 ms minus the time of 8 layers."""
 ERROR = 0.15
-"""Relative standard error of an estimate: of the published shapes the worst is off by 10 %, and
-other processors and programs launch at another rate."""
+"""Relative standard error of an estimate: the worst of the published shapes is off by 10 %, and
+other processors and programs launch at other rates."""
 NUMBER = 2
 """Bytes of a number: bfloat16, or float16 on a GPU without it."""
 

@@ -1,5 +1,4 @@
-"""The file latency.json of a run: the inference times of its shapes, as `fathom latency` found
-them.
+"""Reads and writes latency.json in a run folder: the inference times of shapes by `fathom latency`.
 
 Each budget has the request, the device and the times of the last command that asked for it.
 """
@@ -17,15 +16,14 @@ from fathom.search.serving.values import Duration, Latency, Request, ShapeTimes
 def write_latency(
     folder: RunFolder, before: Mapping[int, Latency], found: Iterable[Latency]
 ) -> None:
-    """Writes latency.json: what was found now, and the budgets of `before` that were not asked for
-    again."""
+    """Writes latency.json: the times `found` now, and those of other budgets from `before`."""
     budgets = {**before, **{latency.budget: latency for latency in found}}
     entries = [latency_json(budgets[size]) for size in sorted(budgets)]
     write_atomically(folder.latency, json.dumps({"budgets": entries}, indent=1) + "\n")
 
 
 def read_latency(folder: RunFolder) -> dict[int, Latency]:
-    """Returns budget -> what `fathom latency` found last; empty if it was never asked.
+    """Returns budget -> its last result of `fathom latency`; empty if it never ran.
 
     Raises:
         RunFolderError: if the file is damaged.

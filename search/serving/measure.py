@@ -22,14 +22,14 @@ from fathom.search.serving.values import Duration, Request, ShapeTimes
 Array = NDArray[np.float64]
 FEWEST_ROUNDS, MOST_ROUNDS = 5, 40
 SECONDS = 20.0
-"""Time of the rounds of a budget's shapes, unless the fewest take longer."""
+"""Seconds after which no further round begins, once there are `FEWEST_ROUNDS`."""
 RESAMPLES = 200
-"""Draws of the rounds from which the standard error of a time is computed."""
+"""Number of bootstrap draws of the rounds for the standard error of a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """Place where models are timed."""
+    """Device, precision and threads with which models are timed."""
 
     device: torch.device
     dtype: torch.dtype
@@ -43,7 +43,7 @@ class Bench:
         return self.device.type == "cpu" and self.threads == 1
 
     def now(self) -> float:
-        """Seconds of the clock, after all work that was given to the device is done."""
+        """Seconds of the clock, read after the device has finished all its work."""
         if self.device.type == "cuda":
             torch.cuda.synchronize()
         return time.thread_time() if self.counts_own_time else time.perf_counter()
@@ -53,7 +53,8 @@ def measure(
     shapes: Sequence[Shape], parametrization: Parametrization, request: Request, place: Bench, *,
     seconds: float = SECONDS,
 ) -> list[ShapeTimes]:  # fmt: skip
-    """Returns the times of each shape, with new weights, which take as long as trained ones."""
+    """Returns the times of each shape, with untrained weights, which take as long as trained
+    ones."""
     torch.set_num_threads(place.threads)
     models = [_model(shape, parametrization, place) for shape in shapes]
     rounds: list[list[Array]] = [[] for _ in shapes]
@@ -99,7 +100,8 @@ def _times(shape: Shape, rounds: Array) -> ShapeTimes:
 
 
 def _duration(rounds: Array, read: Callable[[Array], float]) -> Duration:
-    """A time that is read off the fastest round of each position, (tokens,)."""
+    """The time that `read` computes from the fastest round of each position, (tokens,), and its
+    standard error by bootstrap over rounds."""
     generator = np.random.default_rng(0)
     draws = generator.integers(len(rounds), size=(RESAMPLES, len(rounds)))
     again = [read(rounds[draw].min(axis=0)) for draw in draws]

@@ -1,7 +1,7 @@
-"""Times of shapes of a budget that were not measured, interpolated between those that were.
+"""Interpolates the times of shapes of a budget that were not measured.
 
-As for training steps, interpolation is linear in the logarithms of time and depth. Standard errors
-are those of the interpolation.
+As for training steps, interpolation is linear in the logarithms of time and depth. The standard
+errors are due to the interpolation.
 """
 
 from collections.abc import Sequence
@@ -14,13 +14,13 @@ from fathom.search.serving.values import Duration, ShapeTimes
 from fathom.search.study.timing.step_times import step_times
 
 FEWEST_FOR_ERROR = 5
-"""Fewest shapes that say how far interpolated times are off."""
+"""Fewest measured shapes to estimate the error of interpolated times."""
 
 
 def worst_error(shapes: Sequence[Shape], seconds: Sequence[float]) -> float | None:
-    """Returns the largest relative error when each shape in turn is left out and interpolated; the
-    ends are never left out, as they would be extrapolated. None with too few shapes, which are in
-    ascending order of depth."""
+    """Returns the largest relative error when each shape in turn is left out and interpolated; None
+    with too few shapes. Shapes are in ascending order of depth; the first and the last are never
+    left out, as they would be extrapolated."""
     if len(shapes) < FEWEST_FOR_ERROR:
         return None
     known = list(zip(shapes, seconds, strict=True))
@@ -31,7 +31,8 @@ def worst_error(shapes: Sequence[Shape], seconds: Sequence[float]) -> float | No
 
 
 def spread(number: int, most: int) -> NDArray[np.int64]:
-    """Returns at most `most` of `number` places in ascending order, both ends among them."""
+    """Returns at most `most` evenly spread indices below `number`, ascending, including both
+    ends."""
     return np.unique(np.linspace(0, number - 1, min(number, most)).round().astype(np.int64))
 
 

@@ -8,14 +8,14 @@ from fathom.models.shape import Shape
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """Prompts that a model answers at a time, and their length."""
+    """Number of prompts that a model answers together, and lengths of prompt and answer."""
 
     batch: int
-    """Number of prompts at a time."""
+    """Number of prompts answered together."""
     prompt: int
     """Tokens of each prompt."""
     tokens: int
-    """Tokens that each answer has."""
+    """Tokens of each answer."""
 
     @property
     def length(self) -> int:
@@ -33,13 +33,13 @@ class Duration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShapeTimes:
-    """Times of a shape."""
+    """Inference times of a shape."""
 
     shape: Shape
     prefill: Duration
-    """Reading the prompts, up to the first token of each answer."""
+    """Time to read the prompts, up to the first token of each answer."""
     token: Duration
-    """Each further token, for all prompts together, on average over the answer."""
+    """Time of each further token, for all prompts together, averaged over the answer."""
     measured: bool
     """False if the times are interpolated between those of other shapes, or from a data sheet."""
 
@@ -56,9 +56,9 @@ class Latency:
     device: str
     """Device, threads and clock, or the data sheet, as text."""
     times: tuple[ShapeTimes, ...]
-    """By ascending depth."""
+    """Times of the shapes, by ascending depth."""
     model_error: float | None
-    """Largest relative error of the model of the times, each shape left out in turn; None with
+    """Largest relative error of interpolated times, with each shape left out in turn; None with
     fewer than five measured shapes."""
 
     def weight_bytes(self, shape: Shape) -> int:
@@ -66,7 +66,7 @@ class Latency:
         return weight_bytes(shape, self.number)
 
     def cache_bytes(self, shape: Shape) -> int:
-        """Bytes of the keys and values of the request at its end."""
+        """Bytes of cached keys and values at the end of the request."""
         request = self.request
         return cache_bytes(
             shape, sequences=request.batch, tokens=request.length, number=self.number

@@ -1,2 +1,1 @@
-"""Tables of learning curves or final losses that somebody already has, for the statistics of a
-search."""
+"""Analysis of a table of learning curves or final losses that somebody already has."""

@@ -41,25 +41,26 @@ STEPS_NOTE = ("horizons are in steps, which must be of as many tokens in every r
 
 @dataclass(frozen=True, kw_only=True)
 class Analysis:
-    """A table or a run folder, and what it shows."""
+    """The answers of a table or a run folder, with notes on how it was read."""
 
     label: str
     rows: int
     """Rows of a table, trials of a run folder."""
     columns: Mapping[str, str]
-    """Our name -> the table's own; empty for a run folder."""
+    """Fathom's name of each column -> the table's own name; empty for a run folder."""
     runs: int
     shapes: int
     notes: tuple[str, ...]
-    """What was taken for what, assumed, or left out, as sentences without a full stop."""
+    """Which columns were taken for what, and what was assumed or left out, without full stops."""
     noise: float | None
-    """Noise between seeds that was stated, in the table's unit."""
+    """Noise between seeds as the user stated it, in the table's unit; None if not stated."""
     findings: tuple[Findings, ...]
-    """One for each horizon that was asked for."""
+    """The findings at each horizon that was asked for."""
     held: Mapping[str, str] = field(default_factory=dict)
-    """Column -> the value of the rows that were used, as asked for."""
+    """Column -> the value that --where asks for; only rows with that value are used."""
     importances: tuple[Importance, ...] = ()
-    """How much each setting matters, the most first, if the table is of a search of settings."""
+    """How much each setting matters, largest first; empty unless settings were searched at
+    random."""
 
     @property
     def optima(self) -> tuple[Optimum, ...]:
@@ -68,7 +69,8 @@ class Analysis:
 
     @property
     def sizes(self) -> tuple[tuple[str, BestSize], ...]:
-        """The best size of each part of a table at each amount that models of any size spent."""
+        """Part of the table and its best size, at each amount of compute, time or tokens spent
+        equally."""
         found = (each for each in self.findings if isinstance(each, TableFindings))
         return tuple((each.part_text, each.best_size) for each in found if each.best_size)
 
@@ -79,10 +81,10 @@ class Analysis:
 
 
 def analyse_table(table: OpenTable, told: Mapping[str, str], question: TableQuestion) -> Analysis:
-    """The answers of a table; `told` maps names of its columns to ours.
+    """The answers of a table; `told` maps the table's names of columns to Fathom's.
 
     Raises:
-        TableError: when the table lacks what every analysis needs, or what is asked.
+        TableError: when the table lacks what every analysis needs, or what the question needs.
     """
     columns = choose_columns(table.names, told, table.label, table.lacking)
     loss, said = columns.taken["loss"], "loss" in told.values()
@@ -144,8 +146,8 @@ def analyse_table(table: OpenTable, told: Mapping[str, str], question: TableQues
 def _search_answers(
     drawn: Drawn, runs: Runs, question: TableQuestion, count: Count, label: str, unit: Unit
 ) -> tuple[tuple[TableFindings, ...], tuple[str, ...], tuple[Importance, ...]]:
-    """The answers of a table whose settings were drawn, what was decided, and how much each
-    setting matters at the first size."""
+    """Findings, notes and importances of a table whose settings were drawn at random; the
+    importances are those at the smallest size."""
     sizes: Sequence[int | None] = sorted(set(question.budgets)) or [None]
     answers = [
         answer_search(
@@ -179,13 +181,13 @@ def _named(question: TableQuestion, table: OpenTable, columns: Columns) -> Table
 
 
 def _left_note(names: Sequence[str]) -> Iterator[str]:
-    """Yields which columns of several values were taken for names."""
+    """Yields a note on the columns of several values that were taken for names."""
     if names:
         yield f"taken for names and results, not for settings: {listed(names)}"
 
 
 def _column_notes(columns: Columns, count: Count) -> Iterator[str]:
-    """Yields notes on what is assumed because columns do not say it."""
+    """Yields notes on what is assumed where no column states it."""
     taken = columns.taken
     for ours, others in columns.passed_over.items():
         yield f"{ours} might also be {listed(others)}; --map says which"
@@ -209,7 +211,7 @@ def budget_count(question: TableQuestion, columns: Columns, label: str) -> Count
     """The rule by which the sizes of a table are counted.
 
     Raises:
-        TableError: when the rule that is asked for is not among its columns.
+        TableError: when the table has no sizes counted by the rule that is asked for.
     """
     known = {
         Count.TOTAL: "params_total" in columns.taken,

@@ -55,14 +55,14 @@ from fathom.search.tables.question import SEED, TableFindings, TableQuestion
 from fathom.search.tables.runs import Run, Runs
 
 WIDER = (0.15, 0.2, 0.3)
-"""Widths that are offered where the usual one leaves no size with three depths."""
+"""Values of --width that a note suggests if no size has three depths at the usual one."""
 MOST_SIZES = 5000
-"""Most different sizes among which classes are looked for."""
+"""Largest number of different sizes that are grouped into budgets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Case:
-    """The runs about a size, and the tokens at which they are compared."""
+    """The runs near one size, and the tokens at which they are compared."""
 
     size: int
     near: tuple[Run, ...]
@@ -72,18 +72,18 @@ class _Case:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedRuns:
-    """The runs of a table, or of a part of it, and what is asked of them."""
+    """The runs of a table, or of a part of a table, and the question about them."""
 
     runs: Runs
     question: TableQuestion
     count: Count
     label: str
     columns: Mapping[str, str]
-    """Our name -> the table's own."""
+    """Fathom's name of each column -> the table's own name."""
     part: Mapping[str, str]
-    """Column -> the value that the runs have in common, where they are a part."""
+    """Column -> the value that all runs of this part share; empty for a whole table."""
     unit: Unit = NATS
-    """Unit in which the table has the losses, which are in nats here."""
+    """Unit of the losses in the table; those of `runs` are converted to nats."""
 
     @property
     def noise(self) -> float | None:
@@ -93,15 +93,15 @@ class AskedRuns:
 
 
 _Answers = tuple[tuple[TableFindings, ...], tuple[str, ...]]
-"""Findings, one for each horizon of each part, and what was decided, as sentences."""
+"""Findings, one for each horizon of each part, and notes on what was decided."""
 
 
 def answers_of(asked: AskedRuns) -> _Answers:
     """Answers of the runs, part by part.
 
     Raises:
-        TableError: when the table has nothing of what is asked, or does not decide how to treat a
-            setting that varies.
+        TableError: when the table has no run of the sizes or horizons asked for, or a setting
+            varies in a way that leaves open how to compare the runs.
     """
     question = asked.question
     if parting := [name for name in question.by if name not in asked.part]:
@@ -126,7 +126,8 @@ def answers_of(asked: AskedRuns) -> _Answers:
 
 
 def _coin_held(asked: AskedRuns) -> Coin | None:
-    """The coin that models of any size spent equally; None for models of one size."""
+    """The quantity that models of all sizes spent equally; None if models of one size are
+    compared."""
     question = asked.question
     if question.at or question.budgets or question.horizons:
         return question.at
@@ -134,7 +135,7 @@ def _coin_held(asked: AskedRuns) -> Coin | None:
 
 
 def _answers_at(coin: Coin, asked: AskedRuns) -> _Answers:
-    """The best size at each amount of a coin, and the best depth if it can be told apart from the
+    """The best size at each amount of `coin`, and the best depth if depth varies separately from
     size."""
     held = Held(
         runs=asked.runs.runs, coin=coin, count=asked.count, unit=asked.unit, noise=asked.noise,
@@ -162,8 +163,8 @@ def _answers_at(coin: Coin, asked: AskedRuns) -> _Answers:
 
 
 def _outside(asked: AskedRuns, classes: Mapping[int, Sequence[Run]]) -> Iterator[str]:
-    """Yields notes: how many runs belong to no answered size, and the width at which three depths
-    would share a size."""
+    """Yields notes on how many runs are near a size that has an answer, and on a larger --width at
+    which three depths share a size."""
     runs = len(asked.runs.runs)
     inside = len({id(run) for near in classes.values() for run in near})
     if asked.question.budgets:
@@ -185,8 +186,8 @@ def _outside(asked: AskedRuns, classes: Mapping[int, Sequence[Run]]) -> Iterator
 
 
 def _case_notes(asked: AskedRuns, cases: Sequence[_Case]) -> Iterator[str]:
-    """Yields notes: which runs count for the answers, and where depths of one size have unequal
-    layers."""
+    """Yields notes on the runs that count for the answers, and on depths whose layers are unequal
+    in parameters though their total size is equal."""
     for case in cases:
         yield from case.counted.note
         yield from layers_note(case.near, asked.count, case.size, asked.columns)
@@ -209,7 +210,8 @@ def _check_horizons(asked: AskedRuns) -> None:
 
 
 def _part_by(name: str, asked: AskedRuns) -> _Answers:
-    """The answers of the runs at each value of a setting; a value that has none is noted."""
+    """The answers of the runs at each value of a setting, and a note for each value without an
+    answer."""
     runs, findings, notes = asked.runs, list[TableFindings](), list[str]()
     problem = None
     for value in sorted({value_of(run, name) for run in runs.runs}, key=in_order):
@@ -254,7 +256,7 @@ def _cases(
 
 
 def _classes(asked: AskedRuns) -> dict[int, Sequence[Run]]:
-    """Budget -> the runs about its size."""
+    """Size of each budget -> the runs near that size."""
     runs, question, count, label = asked.runs.runs, asked.question, asked.count, asked.label
     sizes = [run.params(count) for run in runs]
     found: dict[int, Sequence[Run]] = {}
@@ -343,7 +345,7 @@ def _optimum(
 
 
 def _remedy(cause: Confounded | FewRuns | UnknownSettings, counted: CountedRuns) -> Remedy:
-    """The remedy for what a table lacks."""
+    """What the user can do about `cause`, which keeps the table from an answer."""
     match cause:
         case Confounded(setting):
             return OneValue(setting)

@@ -1,9 +1,11 @@
-"""Errors of tables that can't be read, or lack what is asked."""
+"""Errors of tables that can't be read, or that lack what a question needs."""
 
 
 class TableError(ValueError):
-    """A table that can't be read: one line with the rule, the value and the remedy."""
+    """Raised for a table that can't be read or used; one line with the rule, the value and the
+    remedy."""
 
 
 class NothingAsked(TableError):
-    """A table, or a part of it, has nothing of what was asked."""
+    """Raised when a table, or a part of it, has no runs of the size or horizon that was asked
+    for."""

@@ -1,4 +1,4 @@
-"""A table as names and rows of values, whatever the form of its file."""
+"""A table as names and rows of values, whatever the format of its file."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,13 +10,13 @@ from fathom.search.formatting import printable
 from fathom.search.tables.errors import TableError
 
 MOST_ROWS = 10_000_000
-"""Rows of a table, or lines with numbers of logs."""
+"""Largest number of rows of a table, or of lines with numbers in logs."""
 MOST_COLUMNS = 20_000
-"""Columns of a table; trackers export a thousand or two."""
+"""Largest number of columns of a table; trackers export a thousand or two."""
 KINDS = "a CSV or TSV file (also .gz), JSON (.json, .jsonl), Markdown (.md) or parquet"
 
 Row = tuple[int, Sequence[object]]
-"""Number of a line, from 1, and a value for each column."""
+"""Number of a line in its file, from 1, and a value for each column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,18 +24,18 @@ class OpenTable:
     """The columns of a table, and its rows."""
 
     label: str
-    """What to call it in a message."""
+    """Name of the table in messages."""
     names: list[str]
     rows: Iterator[Row]
     """The rows, which can be read once."""
     results: frozenset[str] = frozenset()
-    """Columns that are known to be what a training gave, not a setting of it."""
+    """Columns that are known to be results of a training, not settings."""
     notes: tuple[str, ...] = ()
-    """What was left out, as sentences without a full stop."""
+    """Notes on what was left out, without full stops."""
     maximised: str = ""
-    """Column in which higher is known to be better."""
+    """Column in which higher is known to be better; empty without one."""
     lacking: Mapping[str, str] = field(default_factory=dict)
-    """Our name of a column, or `size` -> how the message that it is missing ends."""
+    """Fathom's name of a column, or `size` -> end of the message that it is missing."""
 
     def __post_init__(self) -> None:
         if len(self.names) > MOST_COLUMNS:
@@ -46,7 +46,7 @@ class OpenTable:
 
 
 def readable_rows(rows: Iterable[Row], label: str) -> Iterator[Row]:
-    """The rows, which a library reads from a file as they are asked for.
+    """The rows, read on demand by a library, whose errors become a `TableError`.
 
     Raises:
         TableError: when the file can't be read to its end.
@@ -57,8 +57,8 @@ def readable_rows(rows: Iterable[Row], label: str) -> Iterator[Row]:
 
 @contextmanager
 def readable(label: str) -> Iterator[None]:
-    """Context in which a library reads a file: any exception becomes an error of one line, except
-    errors that are one already, and those of the machine.
+    """Context in which a library reads a file: any exception becomes a `TableError` of one line,
+    except errors of the operating system, such as a full disk.
 
     Raises:
         TableError: when the file can't be read.
@@ -77,14 +77,14 @@ def readable(label: str) -> Iterator[None]:
 
 
 def rows_of(label: str, rows: Sequence[dict[str, Any]]) -> OpenTable:
-    """A table from rows with values by name, which need not all have the same names."""
+    """A table from rows of name -> value; rows may have different names."""
     names = list(dict.fromkeys(chain.from_iterable(rows)))
     values = ([row.get(name) for name in names] for row in rows)
     return OpenTable(label, names, enumerate(values, 1))
 
 
 def flat_names(row: dict[str, Any], head: str = "") -> dict[str, Any]:
-    """The row with the values of its objects under names such as `config.depth`."""
+    """The row with the values of nested objects under joined names such as `config.depth`."""
     flat: dict[str, Any] = {}
     for name, value in row.items():
         flat |= (

@@ -1,4 +1,4 @@
-"""Test of differences in best depth between parts of a table: corpora, families or recipes."""
+"""Tests whether the best depth differs between parts of a table, such as corpora or families."""
 
 from collections.abc import Sequence
 from itertools import combinations
@@ -14,13 +14,13 @@ from fathom.search.conclusion.findings import Findings
 from fathom.search.formatting import format_count
 
 CONFIDENCE = 0.95
-"""Probability that the intervals of all pairs hold together."""
+"""Probability that the intervals of all pairs hold at once."""
 
 
 def differences(parts: Sequence[Findings], width: float, noise: float | None) -> list[str]:
-    """Sentences on which parts differ in their best depth at a size, within `width`, or that none
-    is shown to differ; empty where no two parts have a best depth inside their ranges. `noise`
-    between seeds is in nats, if it was stated."""
+    """Notes on parts whose best depths differ, at sizes equal within `width`, or that none are
+    shown to differ; empty unless two parts have a best depth inside their ranges. `noise` between
+    seeds, nats, is None if not stated."""
     located = [
         (part, optimum, posterior)
         for part in parts for optimum in part.optima

@@ -24,32 +24,31 @@ class TableQuestion:
     """A question to a table."""
 
     count: Count | None = None
-    """Parameters that a size counts; None for those that the table has, in total first."""
+    """Rule by which sizes are counted; None for the one that the table has, preferably in total."""
     budgets: Sequence[int] = ()
-    """Sizes that are asked for; if empty, those around which the table has most depths."""
+    """Sizes that are asked for; if empty, the sizes near which the table has most depths."""
     width: float = WIDTH
-    """How far a size may be from a budget, as a share of it."""
+    """Largest distance of a run's size from a budget, as a share of the budget."""
     horizons: Sequence[Horizon] = ()
-    """Without any, the tokens that the runs of each size have in common."""
+    """Horizons that are asked for; if empty, one that the runs of each size have in common."""
     noise: float | None = None
     """Noise between seeds, in the table's unit, as stated by the person who asks; None to measure
     it."""
     unit: str = ""
-    """Name of the unit of the losses; empty for that which their column's name says, or nats."""
+    """Name of the unit of the losses; if empty, the unit in their column's name, or nats."""
     tokens_per_byte: float | None = None
-    """Tokens for each byte, or character, that a loss of such a unit is divided by; None for the
-    usual ones."""
+    """Tokens per byte, or per character, for losses in such a unit; None for the usual number."""
     maximise: bool = False
-    """True if more is better."""
+    """True if higher values in the column of losses are better."""
     at: Coin | None = None
-    """What models of any size are compared at an equal amount of; None for models of one size,
-    unless the table says that all runs have spent as much."""
+    """Quantity, such as FLOPs, of which compared models of any size spent equal amounts; None to
+    compare models of one size, unless the table shows that all runs spent an equal amount."""
     best_of: Sequence[str] = ()
-    """Columns of settings whose best value for each shape counts."""
+    """Columns of settings for which each shape's best value is used."""
     where: Mapping[str, str] = field(default_factory=dict)
-    """Column -> the value of the rows that are used."""
+    """Column -> value; only rows with that value are used."""
     by: Sequence[str] = ()
-    """Columns each of whose values has answers of its own."""
+    """Columns by which runs are split; each value gets separate answers."""
 
     @property
     def said(self) -> bool:
@@ -69,20 +68,21 @@ class TableFindings(Findings):
     table: str
     counted: Count
     horizon: Horizon | None = None
-    """The horizon that was asked for; None for the tokens that the runs have in common."""
+    """The horizon that was asked for; None for a horizon that the runs have in common."""
     best_size: BestSize | None = None
-    """The best size, where models of any size are compared at an equal amount; `optima` have the
-    best depth there, if it is shown apart from size."""
+    """The best size, if models of any size are compared at an equal amount; `optima` then has the
+    best depth, if its effect can be separated from that of size."""
 
     @property
     def horizon_text(self) -> str:
-        """The horizon that was asked for, or the horizon of the first answer."""
+        """The horizon in words, as asked for if per parameter, otherwise that of the first
+        answer."""
         ratio = self.horizon is not None and self.horizon.per_parameter
         return self.horizon.text if self.horizon and ratio else super().horizon_text
 
     @property
     def title(self) -> str:
-        """The name of the table in messages."""
+        """The name of the table, and of its part, in messages."""
         return ", ".join((self.table, *(part for part in [self.part_text] if part)))
 
     @property
@@ -96,8 +96,8 @@ class TableFindings(Findings):
         return SEED
 
     def offers(self, optimum: Optimum, noise: float | None = None) -> tuple[Offer, ...]:
-        """Next trainings of a search with default settings and these runs, at their rates; `noise`
-        is in the table's unit."""
+        """Trainings that a search with default settings would run next, given these runs, at their
+        learning rates; `noise` is in the table's unit."""
         if self.best_size or self.searched or not may_gain(optimum):
             return ()
         noise = noise and noise * optimum.unit.nats
@@ -111,9 +111,9 @@ class TableFindings(Findings):
         return offers(records, limits, noise=noise)
 
     def reason(self, optimum: Optimum) -> str:
-        """Returns the reason of a verdict, with the runs that would settle it."""
+        """Returns the reason for a verdict, in words for a table."""
         return table_reason(optimum.verdict, optimum.unit)
 
     def remedy(self, optimum: Optimum) -> str:
-        """Returns which runs to add for a settled answer; empty where none are needed."""
+        """Returns advice on the runs to add for a settled answer; empty if none are needed."""
         return table_remedy(optimum.verdict)

@@ -1,4 +1,4 @@
-"""Runs of a table: one learning curve each, a single point where only final losses are known."""
+"""Runs of a table: each is a learning curve, with one point if only the final loss is known."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from fathom.models.spend import Coin
 Array = NDArray[np.float64]
 
 NO_TIME = 1.0
-"""Tokens of a final loss in a table that says none."""
+"""Stands for the tokens of a final loss in a table that states none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,32 +29,33 @@ class Run:
     tokens: Array
     losses: Array
     learning_rate: float | None = None
-    """Peak rate; None where the table has none."""
+    """Peak learning rate; None if the table has none."""
     diverged: bool = False
-    """True if the table has it end with a loss that is no number."""
+    """True if the run's last loss in the table is no finite number, or a placeholder of a
+    failure."""
     spent: Mapping[Coin, float] = field(default_factory=dict)
-    """FLOPs and seconds to the end of the run, as far as the table has them."""
+    """FLOPs and seconds at the end of the run, as far as the table has them."""
     settings: Mapping[str, str] = field(default_factory=dict)
-    """The table's name of a setting -> its value; what changes along the run is none."""
+    """The table's name of a setting -> its value, which is constant along the run."""
 
     @property
     def shape(self) -> tuple[int, int, int | None]:
-        """Width, depth and d_ff, which the seeds of a shape have in common."""
+        """Width, depth and d_ff."""
         return self.d_model, self.depth, self.d_ff
 
     @property
     def sized_shape(self) -> tuple[int, int, int | None, int, int]:
-        """The shape and its sizes, total and without the embedding."""
+        """The shape, and its parameters in total and without the embedding."""
         return *self.shape, self.params_total, self.params_non_embedding
 
     @property
     def training(self) -> tuple[object, ...]:
-        """Key that final losses of one training at several horizons share."""
+        """Key of a training; equal for its final losses at several horizons."""
         return *self.sized_shape, self.seed, self.learning_rate, *self.settings.items()
 
     @property
     def label(self) -> str:
-        """Width x depth, with d_ff where the table has it."""
+        """Text with width x depth, and d_ff if the table has it."""
         return f"{self.d_model}x{self.depth}" + (f"/{self.d_ff}" if self.d_ff else "")
 
     def params(self, count: str) -> int:
@@ -68,12 +69,12 @@ class Runs:
 
     runs: tuple[Run, ...]
     coin: Coin
-    """What the tokens of the runs are: tokens, steps, or unknown in a table of final losses."""
+    """Unit of the runs' `tokens`: tokens, steps, or unknown in a table of final losses only."""
     notes: tuple[str, ...]
-    """Sentences on what was left out or taken for something."""
+    """Notes on rows that were left out, and on how others were read."""
     settings: tuple[str, ...] = ()
-    """Names of the settings, as the table has them."""
+    """The table's names of the settings."""
     shaped: tuple[str, ...] = ()
-    """Columns that have one value for each shape, but may be settings all the same."""
+    """Columns that have one value for each shape, but may nevertheless be settings."""
     seeded: bool = True
     """True if the table has a column that tells the seeds of a shape apart."""

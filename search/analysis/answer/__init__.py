@@ -1,1 +1,1 @@
-"""The answer of a budget: its optimum, verdict and set of depths."""
+"""The answer of a budget: its best depth, the verdict, and the depths that are not ruled out."""

@@ -1,4 +1,4 @@
-"""Definitions that the page, the terminal, MLflow, the CSV files, `status` and JSON share."""
+"""Definitions shared by the page, the terminal, MLflow, the CSV files, `status` and JSON."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from fathom.search.records import Outcome, TrialRecord
 
 
 class Standing(Enum):
-    """Standing of a depth beside the answer of its budget."""
+    """Standing of a depth compared with the answer of its budget."""
 
     ANSWER = auto()
     NOT_RULED_OUT = auto()
@@ -19,14 +19,14 @@ class Standing(Enum):
     """The depth finished, and is neither ruled out nor as good as the best for practical
     purposes."""
     RULED_OUT = auto()
-    """The depth finished, lies outside the interval, and costs more than 0 with 95 %
-    probability."""
+    """The depth finished, lies outside the interval, and the 95 % interval of its cost is above
+    0."""
     NOT_FINISHED = auto()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DepthStanding:
-    """One depth at the horizon: what it costs, and how it compares with the answer."""
+    """One depth at the horizon: its loss, its cost, and its standing compared with the answer."""
 
     depth: int
     standing: Standing
@@ -35,7 +35,7 @@ class DepthStanding:
     cost: DepthCost | None
     """Cost of the depth compared with the answer; None for the answer itself, and if not known."""
     estimate: DepthEstimate | None
-    """The estimated mean loss of its trials, as evidence; None where none finished."""
+    """The estimated mean loss of the depth's finished trials; None where none finished."""
     records: tuple[TrialRecord, ...]
     """Trials of the depth."""
 

@@ -16,7 +16,7 @@ from fathom.search.analysis.curve.posterior import Posterior
 from fathom.search.analysis.curve_families import Array
 
 LEAST_DEVIATION = 0.01
-"""Least standard deviation of ln of a ratio, so that no single size decides a mean."""
+"""Least standard deviation of the ln of a ratio, so that no single size decides a mean."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +24,7 @@ class DepthRatio:
     """The best depth of the second study divided by that of the first, before rounding."""
 
     ratio: float
-    """The median."""
+    """Median of the posterior."""
     low: float
     high: float
     """Ends of the interval."""
@@ -67,8 +67,8 @@ def depth_ratio(draws: Array, confidence: float) -> DepthRatio:
 
 
 def common_ratio(draws: Sequence[Array], confidence: float) -> DepthRatio:
-    """The common ratio of several sizes, assumed to be the same at each: the mean of its ln, where
-    each size is weighted by the inverse of its variance."""
+    """The ratio of several sizes, assumed to be the same at each: the mean of its ln, with each
+    size weighted by the inverse of its variance."""
     weights = [1 / max(float(of_size.var()), LEAST_DEVIATION**2) for of_size in draws]
     return depth_ratio(np.average(np.stack(draws), axis=0, weights=weights), confidence)
 

@@ -1,7 +1,7 @@
-"""Finds the optimum of one budget: its best depth, located with interval and plateau if possible,
-and the verdict.
+"""Finds the optimum of one budget: the verdict and, if it can be located, the best depth with its
+interval and plateau.
 
-From records alone: `depth_estimates.py` estimates the loss of each depth, `posterior.py` draws
+It needs only records: `depth_estimates.py` estimates the loss of each depth, `posterior.py` draws
 possible losses of all depths, `judging.py` turns the result into a verdict.
 """
 
@@ -33,14 +33,15 @@ from fathom.search.analysis.losses.depth_estimates import NO_ERRORS, estimate_de
 from fathom.search.records import TrialRecord, by_budget, in_order_of_names
 
 MOST_FALL = 0.25
-"""Share of the range of the measured losses by which the expected loss may lie below the lowest:
-twice the share of a parabola through three evenly spaced depths, two of them equally low."""
+"""Largest fall of the expected loss below the lowest measured loss, as a share of the range of
+measured losses: twice that of a parabola through three evenly spaced depths, two of them equally
+low."""
 
 
 def find_optima(
     records: Sequence[TrialRecord], *, seed: int, noise: float | None = None
 ) -> tuple[Optimum, ...]:
-    """Returns the optimum of each budget, by budget; `noise` as in `find_optimum`."""
+    """Returns the optimum of each budget, in order of budgets; `noise` is as in `find_optimum`."""
     budgets = by_budget(records).values()
     return tuple(find_optimum(trials, seed=seed, noise=noise) for trials in budgets)
 
@@ -49,12 +50,11 @@ def find_optimum(
     records: Sequence[TrialRecord], *, seed: int, draws: int = DRAWS, noise: float | None = None,
     errors: Mapping[Shape, float] = NO_ERRORS, trained: bool = True,
 ) -> Optimum:  # fmt: skip
-    """Returns the optimum of the one budget of the records; the same for the same seed, whatever
-    the order of the records.
+    """Returns the optimum of the only budget of the records; it depends on the seed, not on the
+    order of the records.
 
-    `noise` between seeds, nats, is measured unless it is stated; `errors` are further standard
-    errors of the losses of shapes, nats. Only a depth that finished is the answer, unless `trained`
-    is False.
+    `noise` between seeds, nats, is measured if None; `errors` are further standard errors of the
+    losses of shapes, nats. If `trained`, only a depth that finished can be the answer.
 
     Raises:
         ValueError: when the records are of no budget or of several.
@@ -99,8 +99,8 @@ def find_with_posterior(
 
 
 def _without_surface(records: Sequence[TrialRecord], optimum: NotLocated) -> NotLocated:
-    """The optimum of a budget whose size is free and whose trials show no surface, with the cause:
-    too few depths finished, or too few sizes."""
+    """The optimum of a budget whose size is free, but whose trials don't determine the loss over
+    size and depth; its cause is that too few depths, or too few sizes, finished."""
     if len(optimum.depths) < ENOUGH_DEPTHS:
         return optimum
     sizes = sorted({r.spec.shape.params_total for r in records if r.loss is not None})

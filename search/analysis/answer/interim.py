@@ -18,7 +18,7 @@ from fathom.search.records import Outcome, TrialRecord
 
 @dataclass(frozen=True, slots=True)
 class DepthLoss:
-    """The loss of one depth at the horizon, as far as it is known."""
+    """The loss of one depth at the horizon, measured or forecast."""
 
     depth: int
     loss: float
@@ -26,7 +26,7 @@ class DepthLoss:
     error: float
     """Standard error of `loss`, nats."""
     finished: bool
-    """Whether a trial finished; the losses of other depths are forecasts."""
+    """True if a trial of the depth finished; otherwise the loss is a forecast."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class DepthLosses:
 
 
 ENOUGH_DEPTHS = 3
-"""Number of confirmed depths from which the answer is computed as at the end."""
+"""Fewest finished depths at which the answer is computed as at the end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,22 +47,22 @@ class InterimAnswer:
 
     budget: int
     tokens: int
-    """Tokens on which all trials of the budget were trained together."""
+    """Sum of the training tokens of all trials of the budget."""
     time: float
     """Unix time of the last evaluation."""
     depth: int
     """The incumbent depth."""
     low: int | None
-    """Shallow end of its 95 % interval, in whole depths; None before enough depths are confirmed.
+    """Shallow end of the best depth's 95 % interval; None before enough depths finished.
     """
     high: int | None
-    """Deep end of the interval."""
+    """Deep end of that interval."""
     verdict: Kind | None
-    """The verdict on the trials so far; None without an interval, as long as the search runs."""
+    """The verdict on the trials so far; None before enough depths finished."""
     loss: float | None
-    """Loss at the best depth, as in the report; None without a verdict."""
+    """Expected loss at `depth`, nats, as in the report; None without a verdict."""
     lowest_loss: float
-    """The lowest held-out loss that any trial has had."""
+    """The lowest held-out loss of any evaluation of any trial."""
     trials: dict[str, int]
     """Outcome, or `running` -> number of trials; every key is present."""
 
@@ -70,10 +70,10 @@ class InterimAnswer:
 def interim_answer(
     records: Sequence[TrialRecord], *, seed: int, done: bool = False
 ) -> InterimAnswer | None:
-    """Interim answer from the trials of one budget; None before any trial has a loss that counts,
-    and for a budget that is done without a finished trial.
+    """Interim answer from the trials of one budget; None before any loss can be forecast, and if
+    the budget is `done` without a finished trial.
 
-    Once enough depths are confirmed, or the budget is done, it is computed as the final answer is.
+    Once enough depths finished, or the budget is `done`, it is computed like the final answer.
     """
     evaluated = [record for record in records if record.curve]
     depth = incumbent_depth(records)

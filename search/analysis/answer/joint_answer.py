@@ -1,4 +1,4 @@
-"""The best size and depth together of a budget whose size is free, read off their surface."""
+"""The best size and depth of a budget whose size is free, from the loss over both."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -20,16 +20,16 @@ class JointAnswer:
     """The answer of a budget whose size is free, with the optima and the surface behind it."""
 
     optimum: Located
-    """The best depth with the size tuned, and the best size."""
+    """The best depth when each depth has its best size; it also holds the best size."""
     by_size: Located
-    """The best size with the depth tuned; indices of sizes take the place of depths."""
+    """The best size when each size has its best depth; its "depths" are indices of sizes."""
     surface: SizeSurface
 
 
 def find_tuned(
     records: Sequence[TrialRecord], *, seed: int, draws: int = DRAWS, noise: float | None = None
 ) -> JointAnswer | None:
-    """The best size and depth of the one budget of the records; None with too few finished depths
+    """The best size and depth of the only budget of the records; None with too few finished depths
     or sizes."""
     generator = np.random.default_rng([seed, records[0].spec.budget])
     surface = find_surface(records, generator, noise=noise, draws=draws)
@@ -56,7 +56,8 @@ def find_tuned(
 def _of_profile(
     records: Sequence[TrialRecord], profile: Profile, possible: NDArray[np.int64]
 ) -> Located:
-    """The optimum of a profile of a surface; the answer is one of the `possible` values."""
+    """The optimum over depths, or indices of sizes, by a profile of the surface; the answer is one
+    of the `possible` values."""
     posterior = profile.posterior
     return located(records, profile.estimates, posterior.points, posterior, possible)
 
@@ -73,8 +74,8 @@ def _standing(records: Sequence[TrialRecord], surface: SizeSurface) -> list[Tria
 def best_size_of(
     found: Optimum, spend: Spend, size_of: Callable[[float], int], sizes: tuple[int, int]
 ) -> BestSize:
-    """The best size, from an optimum whose depths stand for sizes; `size_of` maps a depth to its
-    size."""
+    """The best size, from an optimum over indices of sizes in place of depths; `size_of` maps an
+    index to its size."""
     ends = (found.interval, (found.plateau[0], found.plateau[-1])) if found.interval else None
     best = found.optimal_depth
     tried = [cost.depth for cost in found.costs]

@@ -41,39 +41,39 @@ from fathom.search.analysis.losses.stalls import SeedApart, find_stalls
 from fathom.search.records import Outcome, TrialRecord
 
 CHANCE_OF_COST = 0.05
-"""Largest probability of costing more than `PLATEAU_WIDTH` at which a depth is identified."""
+"""Largest probability of costing more than `PLATEAU_WIDTH` at which a depth can be identified."""
 FEWEST_SEEDS = 3
 """Fewest confirmation seeds that are advised."""
 MOST_SEEDS = 12
-"""Most confirmation seeds that are advised: instead of more, a longer horizon separates depths at
-lower cost."""
+"""Most confirmation seeds that are advised: beyond, a longer horizon separates depths at lower
+cost."""
 CERTAIN = 0.998
-"""Probability of being worse above which the interval excludes a depth. Higher than for the
-optimum itself, since a wrong exclusion costs coverage."""
+"""Confidence of the test, in `_flat`, that a depth is worse than the best."""
 HIDDEN = 6 * PLATEAU_WIDTH
 """Difference, nats, that must be ruled out before a range is called flat."""
 MOSTLY_LEVEL = 0.8
-"""Share of the range, in ln depth, that the plateau of a flat range covers."""
+"""Share of the tested range, in ln depth, that the plateau must cover for the range to be flat."""
 TOO_WIDE = 3
-"""Factor between the ends of an interval, in whole depths, above which no depth is identified. For
-an interval without a tested depth, the tested depths next to it count as its ends."""
+"""Factor between the ends of an interval, in whole depths, from which on no depth is identified.
+For an interval without a tested depth, the tested depths next to it count as its ends."""
 CHANCE_OF_FLAT = 0.01
 """Significance level of the test for an effect of depth."""
 EDGE_SHARE = 0.25
-"""The optimum may lie beyond an end of the range where this share of the draws is lowest."""
+"""Share of draws that are lowest at an end of the range, from which on the optimum may lie
+beyond."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Location:
-    """The best depth of a budget by its posterior, with its interval and what it may cost."""
+    """The best depth of a budget by its posterior, with its interval and its possible cost."""
 
     depth: int
     """The depth that is expected to cost least, whether it finished or not."""
     answer: int
-    """The finished depth that is named as the best: one of the plateau, if any depth there
+    """The finished depth that is named as the best; it is in the plateau if any depth there
     finished."""
     shallowest: int
-    """The shallowest depth of the plateau that finished, or else `answer`."""
+    """The shallowest finished depth of the plateau; `answer` if none finished there."""
     interval: tuple[int, int]
     """95 % interval in whole depths."""
     plateau: tuple[int, ...]
@@ -82,18 +82,18 @@ class Location:
     """Probability that the loss falls on to the shallow end of the tested range."""
     deep_share: float
     difference: float
-    """Nats by which the worst depth of the plateau, between its outermost tested depths, may be
-    worse than the best (95 %)."""
+    """Upper 95 % bound, nats, on how much worse than the best any depth of the plateau is, between
+    the plateau's outermost tested depths."""
     interval_difference: float
-    """The same for the interval."""
+    """The same bound for the depths of the interval."""
     chance_of_cost: float
-    """Probability that `depth` costs more than `PLATEAU_WIDTH` against the best."""
+    """Probability that `depth` costs over `PLATEAU_WIDTH` more than the best."""
     answer_cost: float
     """Expected loss at `answer` above that at `depth`, nats."""
     chance_for_answer: float
-    """The same probability, for the depth `answer`."""
+    """Probability that `answer` costs over `PLATEAU_WIDTH` more than the best."""
     rivals: tuple[int, ...]
-    """Depths that would be the best if `answer` costs more than `PLATEAU_WIDTH`, the likeliest
+    """Depths that would be the best if `answer` cost more than `PLATEAU_WIDTH`, the likeliest
     first."""
     tested: Sequence[int]
     """The depths that finished, and depths beyond them that forecasts rule out, ascending."""
@@ -104,7 +104,7 @@ class Location:
 def judge(records: Sequence[TrialRecord], estimates: DepthEstimates, location: Location) -> Verdict:
     """Returns the verdict on a budget with three finished depths or more.
 
-    Where the noise between seeds is unknown, only an edge can be told: by the usual noise and by
+    If the noise between seeds is unknown, only an edge can be recognised, by the usual noise and by
     how smoothly the losses vary with depth.
     """
     verdict = _judged(records, estimates, location)
@@ -118,7 +118,7 @@ def judge(records: Sequence[TrialRecord], estimates: DepthEstimates, location: L
 def _judged(
     records: Sequence[TrialRecord], estimates: DepthEstimates, location: Location
 ) -> Verdict:
-    """The verdict if the noise between seeds is known, or taken to be the usual one.
+    """The verdict with the noise between seeds that is measured, or else with the usual noise.
 
     Flat comes before edge, because the ends of a flat range win by chance. A range of less than a
     factor `TOO_WIDE` is too short to be called flat.
@@ -152,7 +152,8 @@ def _judged(
 
 
 def _deciding_seed(records: Sequence[TrialRecord], estimates: DepthEstimates) -> SeedApart | None:
-    """The seed far below the others of its shape that alone makes its depth about the best."""
+    """The seed, far below the others of its shape, that alone makes its depth about the best; None
+    without such a seed."""
     for apart in find_stalls(records).undecided:
         rivals = [estimate.loss for estimate in estimates.depths if estimate.depth != apart.depth]
         if apart.loss < min(rivals) + PLATEAU_WIDTH < apart.others:
@@ -167,8 +168,8 @@ def too_few_depths(estimates: DepthEstimates) -> Verdict:
 
 
 def between_tested(depths: Sequence[int], tested: Sequence[int]) -> tuple[int, int]:
-    """The shallowest and the deepest tested depth of a range; its ends where none of it was
-    tested."""
+    """The shallowest and the deepest tested depth within `depths`; the ends of `depths` if none
+    there was tested."""
     inside = [depth for depth in tested if depths[0] <= depth <= depths[-1]] or depths
     return inside[0], inside[-1]
 
@@ -179,13 +180,14 @@ def is_broad(depths: Sequence[int]) -> bool:
 
 
 def open_ends(interval: tuple[int, int], tested: Sequence[int], least: int) -> list[int]:
-    """The ends of an interval that are ends of the tested depths, so that the best depth may lie
-    beyond. No depth lies below `least`, the fewest layers that such a model can have."""
+    """The ends of the tested depths that are also ends of the interval, so that the best depth may
+    lie beyond; without `least`, the fewest layers that such a model can have."""
     return [end for end in (tested[0], tested[-1]) if end in interval and end > least]
 
 
 def seeds_to_resolve(noise: float) -> int:
-    """Number of seeds after which two standard errors of a depth are as wide as a plateau."""
+    """Number of seeds at which two standard errors of a depth's loss equal the width of a
+    plateau."""
     return ceil((2 * noise / PLATEAU_WIDTH) ** 2)
 
 
@@ -197,9 +199,10 @@ def _flat(estimates: DepthEstimates) -> bool:
     """True if two tests, with the noise that repeated seeds measure, both find no difference: an
     F test that all depths have one loss, and a test of each depth against the best.
 
-    The second test is needed since with few repeats the first overlooks a single depth that is
-    worse. With few repeats the usual noise counts more than the measured one, and is taken as
-    known, as in `best_loss`: at one degree of freedom both tests would pass whatever the losses.
+    The second test is needed since with few repeats the first overlooks a single worse depth. The
+    degrees of freedom are at least `KNOWN_NOISE`, as in `best_loss`: with few repeats the usual
+    noise counts more than the measured one, and at one degree of freedom both tests would always
+    pass.
     """
     points, freedom = points_of(estimates), estimates.repeats.degrees_of_freedom
     if not freedom:
@@ -219,8 +222,8 @@ def _one_loss_fits(points: DepthPoints, degrees_of_freedom: int) -> bool:
 
 
 def _around(location: Location) -> tuple[int, int]:
-    """The nearest tested depths below and above the interval. If a tested depth lies inside it, the
-    shallowest such depth is returned twice."""
+    """The nearest tested depths below and above the interval or, if tested depths lie inside it,
+    the shallowest of these twice."""
     low, high = location.interval
     inside = next((depth for depth in location.tested if low <= depth <= high), None)
     if inside is not None:
@@ -246,7 +249,7 @@ def _cost_of(location: Location) -> MayCostMore:
 
 
 def _plateau(cause: type[Flat], location: Location, depths: tuple[int, ...]) -> Verdict:
-    """A plateau verdict with a cause that is made from these depths."""
+    """A plateau verdict whose cause names the outermost tested ones of these depths."""
     first, last = between_tested(depths, location.tested)
     most = max((c.interval[1] for c in location.costs if first <= c.depth <= last), default=0.0)
     flat = cause((first, last), most, location.answer, location.shallowest)
@@ -254,7 +257,7 @@ def _plateau(cause: type[Flat], location: Location, depths: tuple[int, ...]) -> 
 
 
 def _flat_or_noisy(estimates: DepthEstimates, location: Location) -> Verdict:
-    """The verdict plateau, or insufficient where the noise may hide a large difference."""
+    """A plateau verdict, or an insufficient one if the noise may hide a large difference."""
     if location.difference <= HIDDEN:
         return _plateau(FlatRange, location, location.plateau)
     seeds = max(FEWEST_SEEDS, seeds_to_resolve(estimates.noise))
@@ -265,7 +268,7 @@ def _flat_or_noisy(estimates: DepthEstimates, location: Location) -> Verdict:
 
 
 def _edge_below(records: Sequence[TrialRecord], end: int, least: int) -> Verdict:
-    """An edge at the shallowest tested depth."""
+    """An edge verdict: the best depth may be shallower than `end`, the shallowest tested depth."""
     if end <= least:
         spec = records[0].spec
         larger = Larger(None if spec.count.frees_size else spec.spend.coin)
@@ -276,14 +279,15 @@ def _edge_below(records: Sequence[TrialRecord], end: int, least: int) -> Verdict
 
 
 def _edge_above(records: Sequence[TrialRecord], end: int) -> Verdict:
-    """An edge at the deepest tested depth."""
+    """An edge verdict: the best depth may be deeper than `end`, the deepest tested depth."""
     beyond = [record for record in records if record.spec.shape.depth > end]
     remedy = Depths(max(1, end // 2), 4 * end)
     return _none_finished(beyond, end) or Verdict(Kind.EDGE, BestAtEnd(end, deeper=True), remedy)
 
 
 def _none_finished(beyond: Sequence[TrialRecord], end: int) -> Verdict | None:
-    """An edge beyond which depths were tried but none finished; None if none was tried there."""
+    """An edge verdict if depths beyond `end` were tried but none finished; None if none was
+    tried."""
     outcomes = Counter(record.outcome for record in beyond if record.outcome)
     if not outcomes:
         return None

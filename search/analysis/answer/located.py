@@ -1,4 +1,5 @@
-"""The best depth by a posterior, with its interval, its plateau and the costs of other depths."""
+"""Reads the best depth off a posterior, with its interval, its plateau and the costs of other
+depths."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,19 +19,18 @@ from fathom.search.analysis.losses.depth_estimates import DepthEstimates
 from fathom.search.records import Outcome, TrialRecord
 
 PLATEAU_PROBABILITY = 0.1
-"""Smallest probability of lying within `PLATEAU_WIDTH` of the best at which a depth belongs to the
-plateau."""
+"""Least probability of a loss within `PLATEAU_WIDTH` of the best for a depth of the plateau."""
 ENOUGH_DEPTHS = 3
 """Fewest depths to which a curve can be fitted."""
 MENTIONED = 0.01
-"""Smallest probability of being the best at which a depth is listed with it."""
+"""Least probability of being the best for a depth to be listed."""
 
 
 def optimum_of(
     records: Sequence[TrialRecord], estimates: DepthEstimates, posterior: Posterior
 ) -> Optimum:
-    """Returns the optimum of one budget by a posterior from elsewhere, such as a model of many
-    settings, with its estimates of the depths; `records` has one trial for each estimate."""
+    """Returns the optimum of one budget by a given posterior, such as that of a model of many
+    settings, and its estimates of the depths; `records` has a trial for each estimate."""
     points = posterior.points
     if len(points.depths) < ENOUGH_DEPTHS:
         return not_located(records, estimates)
@@ -38,7 +38,7 @@ def optimum_of(
 
 
 def with_tokens_of_shape(optimum: Optimum, records: Sequence[TrialRecord]) -> Optimum:
-    """The answer with the training tokens of its shape."""
+    """The optimum with `tokens` set to the training tokens of its shape."""
     tokens = (r.spec.horizon_tokens for r in records if r.spec.shape == optimum.shape)
     return replace(optimum, tokens=next(tokens, optimum.tokens))
 
@@ -50,7 +50,7 @@ def located(
     posterior: Posterior,
     possible: NDArray[np.int64],
 ) -> Located:
-    """The answer that a posterior gives, one of the `possible` depths."""
+    """The optimum by a posterior; its answer is one of the `possible` depths."""
     shapes = {estimate.depth: estimate.shape for estimate in estimates.depths}
     finished = np.array(list(shapes))
     location = _locate(points, posterior, possible)
@@ -75,8 +75,8 @@ def located(
 
 
 def curve_points(records: Sequence[TrialRecord], estimates: DepthEstimates) -> DepthPoints | None:
-    """The finished depths, and depths beyond them that forecasts rule out, as points of a curve;
-    None with fewer than three finished depths."""
+    """The finished depths, and depths beyond them that forecasts rule out, as points to fit a curve
+    to; None with fewer than three finished depths."""
     measured, joint = points_of(estimates), fit_joint_curve(records, estimates)
     if joint is None or len(measured.depths) < ENOUGH_DEPTHS:
         return None
@@ -84,7 +84,7 @@ def curve_points(records: Sequence[TrialRecord], estimates: DepthEstimates) -> D
 
 
 def _measured(records: Sequence[TrialRecord], estimates: DepthEstimates) -> dict[str, Any]:
-    """The fields of an answer that need no curve."""
+    """The fields of an optimum that need no curve, by name."""
     spec = records[0].spec
     branches = any(estimate.shape.d_ff for estimate in estimates.depths)
     return {
@@ -111,7 +111,7 @@ def not_located(records: Sequence[TrialRecord], estimates: DepthEstimates) -> No
 
 
 def _locate(points: DepthPoints, posterior: Posterior, possible: NDArray[np.int64]) -> Location:
-    """The best depth with its interval and its possible cost, and the answer, which is one of the
+    """The best depth with interval and possible costs, and the answer, which is one of the
     `possible` depths."""
     depth = posterior.cheapest(posterior.depths)
     interval, plateau = _interval(posterior, depth), _plateau(posterior, depth)
@@ -140,14 +140,14 @@ def _locate(points: DepthPoints, posterior: Posterior, possible: NDArray[np.int6
 
 
 def _interval(posterior: Posterior, depth: int) -> tuple[int, int]:
-    """The central 95 % of the best whole depths, widened to hold `depth`."""
+    """The central 95 % interval of the best whole depth, widened to include `depth`."""
     low, high = np.quantile(posterior.best, [0.025, 0.975], method="inverted_cdf").tolist()
     return min(low, depth), max(high, depth)
 
 
 def _plateau(posterior: Posterior, depth: int) -> tuple[int, ...]:
-    """The depths around `depth`, without a gap, that lie within `PLATEAU_WIDTH` of the best with
-    `PLATEAU_PROBABILITY` or more."""
+    """The unbroken range of depths around `depth` whose loss is within `PLATEAU_WIDTH` of the best
+    with a probability of at least `PLATEAU_PROBABILITY`."""
     close = posterior.closeness(PLATEAU_WIDTH) >= PLATEAU_PROBABILITY
     first = last = int(posterior.at(depth))
     while first > 0 and close[first - 1]:
@@ -158,7 +158,7 @@ def _plateau(posterior: Posterior, depth: int) -> tuple[int, ...]:
 
 
 def _lowest_point(posterior: Posterior) -> dict[str, Any]:
-    """The depth where the curve is lowest, with its interval, before rounding."""
+    """The fields with the depth where the curve is lowest, and its interval, before rounding."""
     low, middle, high = np.quantile(posterior.lowest, [0.025, 0.5, 0.975]).tolist()
     return {"curve_minimum": middle, "curve_minimum_interval": (low, high)}
 
@@ -170,7 +170,7 @@ def _likeliest_first(posterior: Posterior) -> tuple[tuple[int, float], ...]:
 
 
 def _costs(posterior: Posterior, best: int) -> tuple[DepthCost, ...]:
-    """Cost of each depth of the range compared with the best one."""
+    """Cost of each other depth of the range compared with `best`."""
     above = posterior.losses - posterior.losses[:, [posterior.at(best)]]
     lows, highs = np.quantile(above, [0.025, 0.975], axis=0).tolist()
     rows = zip(posterior.depths.tolist(), above.mean(axis=0).tolist(), lows, highs, strict=True)

@@ -1,5 +1,5 @@
-"""The optimum of one budget as values: the best depth, located with its interval or not, the
-verdict, and the costs of other depths."""
+"""Values of the optimum of one budget: the verdict, the best depth with its interval if it can be
+located, and the costs of other depths."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -17,7 +17,7 @@ class Curves:
     """The likeliest curve of each family through the losses of the depths."""
 
     power: PowerCurve
-    """`a L^-p + b L^q + c`, which decides."""
+    """`a L^-p + b L^q + c`, from which the answer is read."""
     parabola: Parabola
 
 
@@ -34,14 +34,14 @@ class DepthCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BestSize:
-    """The best size at an amount that all models spend."""
+    """The best size when all models spend an equal amount."""
 
     spend: Spend
     unit: Unit
     sizes: tuple[int, int]
     """The smallest and the largest size that was trained with this amount."""
     size: int | None
-    """Size of the lowest expected loss; None with fewer than three sizes."""
+    """Size with the lowest expected loss; None with fewer than three sizes."""
     loss: float | None
     """Expected loss at `size`, nats."""
     interval: tuple[int, int] | None
@@ -50,11 +50,11 @@ class BestSize:
     """The smallest and the largest size that can't be told from the best."""
     verdict: Verdict
     costs: tuple[DepthCost, ...]
-    """Costs of half and twice the size, if in the trained range; `depth` in them is a size."""
+    """Costs of about half and twice the size, if in the trained range; their `depth` is a size."""
     noise: float
     """Standard deviation of the loss between seeds, nats."""
     region: tuple[tuple[int, int], ...] = ()
-    """Pairs of size and depth that hold the best of both with a probability of 95 %, the likeliest
+    """Pairs (size, depth) that include the best pair with a probability of 95 %, the likeliest
     first; empty for a table."""
 
 
@@ -65,15 +65,14 @@ class BudgetAnswer:
     budget: int
     count: Count
     tokens: int
-    """Training tokens of a trial that runs to the end; where they depend on the shape, those of
-    `shape`."""
+    """Training tokens of a trial that runs to the end, for `shape` if they depend on the shape."""
     shared_spend: Spend | None = None
-    """Amount that each trial to the end has spent, the same for all; None if it is `tokens`. A
-    table may have steps, or not say what trials spent."""
+    """Amount that each trial spends to the end, equal for all; None if it is `tokens`. In a table,
+    it may be steps or unknown."""
     verdict: Verdict
     shape: Shape | None
-    """The best finished shape of the answered depth; for a table without such a shape, that of
-    another depth; None where no trial finished."""
+    """The best finished shape of the best depth, or of another depth if none of that depth
+    finished; None for a table, and where no trial finished."""
     depths: tuple[DepthEstimate, ...]
     """Estimates of the depths, ascending."""
     noise: float
@@ -85,7 +84,7 @@ class BudgetAnswer:
     trials: dict[str, int]
     """Outcome -> number of trials, every outcome present."""
     unit: Unit = NATS
-    """Unit in which the losses, here in nats, are reported."""
+    """Unit in which losses are reported; here they are in nats."""
     best_size: BestSize | None = None
     """The best size, where the budget leaves it free."""
 
@@ -119,8 +118,8 @@ class Located(BudgetAnswer):
     interval: tuple[int, int]
     """95 % interval in whole depths."""
     probabilities: tuple[tuple[int, float], ...]
-    """Depths whose probability of being the best is at least `MENTIONED`, with it; the likeliest
-    first."""
+    """Pairs of a depth and its probability of being the best, if at least `MENTIONED`; the
+    likeliest first."""
     chance_of_cost: float
     """Probability that `optimal_depth` costs more than `PLATEAU_WIDTH` against the best."""
     curve_minimum: float
@@ -128,7 +127,7 @@ class Located(BudgetAnswer):
     curve_minimum_interval: tuple[float, float]
     """95 % interval of `curve_minimum`, before rounding."""
     plateau: tuple[int, ...]
-    """Every whole depth of the tested range that can not be distinguished from the best."""
+    """Every whole depth of the tested range that can't be distinguished from the best."""
     curves: Curves
     family_disagreement: float
     """Factor, at least 1, between the depths that the two families call best."""
@@ -140,8 +139,8 @@ class Located(BudgetAnswer):
 
     @property
     def curvature(self) -> float | None:
-        """Nats that a unit of ln depth away from the best costs; None where the parabola has no
-        lowest point."""
+        """Cost in nats of a depth one unit of ln depth away from the best; None where the parabola
+        has no lowest point."""
         c2 = self.curves.parabola.c2
         return c2 if c2 > 0 else None
 
@@ -171,7 +170,7 @@ class NotLocated(BudgetAnswer):
     lowest_depth: int | None
     """The tested depth with the lowest measured loss; None when no trial finished."""
     curves: ClassVar[None] = None
-    """Empty, since a curve takes three depths; so are the fields below that are read off a curve.
+    """None, since a curve needs three depths; the fields below, which need a curve, are empty too.
     """
     interval: ClassVar[None] = None
     probabilities: ClassVar[tuple[tuple[int, float], ...]] = ()

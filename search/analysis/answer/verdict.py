@@ -1,4 +1,4 @@
-"""The verdict on a budget as values: its kind, its cause, and the remedy."""
+"""Values of the verdict on a budget: its kind, its cause, and the remedy."""
 
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
@@ -20,7 +20,8 @@ class Kind(StrEnum):
     INSUFFICIENT = "insufficient"
     UNFINISHED = "unfinished"
     BY_LAW = "by_law"
-    """The depth is read off a law of other sizes. No budget has this verdict or the two below."""
+    """The depth is predicted by a law from other sizes. No budget has this verdict or the two
+    below."""
     NO_ANSWER = "no_answer"
     PLANNED = "planned"
 
@@ -49,9 +50,10 @@ class Flat:
     """Depths between which the choice costs little."""
 
     depths: tuple[int, int]
-    """The outermost of them that were tested."""
+    """The shallowest and the deepest tested one of these depths."""
     most: float
-    """Highest upper end of the 95 % intervals of their costs compared with `answer`, nats."""
+    """Highest upper end of the 95 % intervals of these depths' costs compared with `answer`,
+    nats."""
     answer: int
     """The finished depth that is expected to cost least."""
     shallowest: int
@@ -63,7 +65,7 @@ class FlatRange(Flat):
 
 
 class FlatInterval(Flat):
-    """No depth of the interval can be named as the best, but none there is much worse than the
+    """No depth of the interval can be named as the best, but none of them is much worse than the
     best."""
 
 
@@ -88,7 +90,7 @@ class NoneFinishedBeyond:
 
     end: int
     outcomes: tuple[tuple[Outcome, int], ...]
-    """How the trials there ended, with their numbers."""
+    """Outcomes of the trials beyond `end`, with the number of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,8 @@ class TooFewDepths:
 
 @dataclass(frozen=True, slots=True)
 class TooFewSizes:
-    """Three depths finished where the size is free, but too few sizes for their surface."""
+    """Three depths of a budget with free size finished, but too few sizes to fit the loss over
+    both."""
 
     finished: tuple[int, ...]
 
@@ -130,7 +133,7 @@ class FewRuns:
 
 @dataclass(frozen=True, slots=True)
 class UnknownSettings:
-    """Runs of one depth differ by more than seeds do, so some unknown settings differ."""
+    """Runs of one depth differ by more than seeds do, so settings that the table lacks differ."""
 
     within: float
     """Standard deviation between runs of a depth, nats."""
@@ -164,10 +167,10 @@ class RatioHidesDepth:
 
 @dataclass(frozen=True, slots=True)
 class NoEffectShown:
-    """Nearly all depths of a search that drew settings have about the same loss."""
+    """In a table of settings drawn at random, nearly all depths have about the same loss."""
 
     plateau: tuple[int, int]
-    """The outermost depths that differ so little."""
+    """The shallowest and the deepest of these depths."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,18 +185,18 @@ class BetweenTested:
 
 @dataclass(frozen=True, slots=True)
 class MayCostMore:
-    """The answer may cost more than the width of a plateau against another depth."""
+    """The answer may cost more than another depth by over the width of a plateau."""
 
     depth: int
     chance: float
-    """Probability that `depth` costs more than the width of a plateau."""
+    """Probability that `depth` costs over the width of a plateau more than the best."""
     rivals: tuple[int, ...]
     """Depths that would be the best in that case, the likeliest first."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchUnfinished:
-    """The search of the budget has not come to its end."""
+    """The search of the budget has not ended."""
 
     ended: int
     """Number of trials that have ended."""
@@ -222,18 +225,18 @@ Cause = NarrowInterval | Flat | Edge | Insufficient | SearchUnfinished
 
 @dataclass(frozen=True, slots=True)
 class Seeds:
-    """Train so many seeds of each of the best depths."""
+    """Train `number` seeds of each of the best depths."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class MoreTokens:
-    """Train on more tokens, since too many seeds would be needed otherwise."""
+    """Train on more tokens, since `seeds`, the number needed otherwise, is too many."""
 
     seeds: int
     key: str = "tokens"
-    """Key of the study that sets its training tokens."""
+    """Key of the study file that sets the training tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +247,7 @@ class Keys:
 
 
 class Lack(Enum):
-    """Reason why no change of a study's space or trials brings what its budget lacks."""
+    """Reason why no change of a study's space or trials settles its budget."""
 
     NO_DEEPER = auto()
     NO_SHALLOWER = auto()
@@ -272,7 +275,7 @@ class Depths:
 
 @dataclass(frozen=True, slots=True)
 class TheseDepths:
-    """Train these depths beside the tested ones."""
+    """Train these depths in addition to the tested ones."""
 
     depths: tuple[int, ...]
     tested: tuple[int, ...]
@@ -287,14 +290,14 @@ class OneValue:
 
 @dataclass(frozen=True, slots=True)
 class Larger:
-    """Raise the budget, or what a training spends."""
+    """Raise the budget, or the amount that a training spends."""
 
     coin: Coin | None
-    """None where the budget is what a training spends."""
+    """Quantity that a training spends; None if that is the budget itself."""
 
     @property
     def name(self) -> str:
-        """Name in replies that programs read, such as `larger_or_more_flops`."""
+        """Name of the remedy in JSON replies, such as `larger_or_more_flops`."""
         if self.coin is None:
             return "larger"
         return f"larger_or_{'longer' if self.coin is Coin.TOKENS else f'more_{self.coin.lower()}'}"

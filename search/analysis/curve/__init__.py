@@ -1,1 +1,1 @@
-"""The loss over depth: fits of its curve, and their posterior."""
+"""Fits of the curve of loss over depth, and the posterior of the losses."""

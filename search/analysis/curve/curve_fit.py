@@ -1,10 +1,10 @@
 """Fits of loss against depth by two families of curves, and the spread of their lowest points.
 
 `a L^-p + b L^q + c` (Alabdulmohsin et al. 2023) has a side for too few layers and one for too many,
-each with its own steepness; for p and q near 0 it is a parabola in ln L. This family decides; the
-parabola itself is the second opinion. Given p and q the curve is linear in a, b and c (variable
-projection), so every pair of a grid is fitted exactly and weighted by its likelihood: the doubt
-about p and q is part of the result.
+each with its own steepness; for p and q near 0 it is a parabola in ln L. Answers are read from this
+family; the parabola itself is a second opinion. Given p and q the curve is linear in a, b and c
+(variable projection), so every pair of a grid is fitted exactly and weighted by its likelihood: the
+uncertainty of p and q is part of the result.
 """
 
 from collections.abc import Sequence
@@ -27,9 +27,10 @@ from fathom.search.analysis.losses.depth_estimates import DepthEstimates
 
 Flags = NDArray[np.bool_]
 CURVE_ERROR = 0.15
-"""Misfit of a loss to the curve, as a share of its height above the best beyond one standard error:
-no family holds far from the best. Chosen with `python -m benchmarks.answers.planted.coverage`: at 0
-the steep side drags the lowest point, at 0.5 intervals say little."""
+"""Misfit of a loss to the curve, as a share of its height above the best beyond one standard error,
+since no family is exact far from the best. Chosen with `python -m
+benchmarks.answers.planted.coverage`: at 0 the steep side shifts the lowest point, at 0.5 intervals
+are too wide."""
 CLEAR = 2
 """Standard errors of a difference above which one depth is clearly worse than another."""
 
@@ -40,23 +41,24 @@ class Fit:
 
     points: DepthPoints
     certain: Flags
-    """Which points were measured, not forecast; (depths,)."""
+    """True for points that were measured, not forecast; (depths,)."""
     misfit: Array
-    """Standard deviation of the misfit of each depth, beside the noise; (depths,), nats."""
+    """Standard deviation of each depth's misfit, in addition to the noise; (depths,), nats."""
     plausible: Array
-    """Share of the likelihood of each pair of `EXPONENTS`; (pairs,)."""
+    """Likelihood of each pair of `EXPONENTS`, as a share of the sum; (pairs,)."""
     optimum: float
-    """Depth where the curves are lowest inside the tested range: mean of its ln over the pairs."""
+    """Depth where the curves are lowest inside the tested range, by the mean of its ln over
+    pairs."""
     power: PowerCurve
     """The curve of the likeliest pair of exponents."""
     parabola: Parabola
     squares: float
-    """Least sum of the squared misses of all depths, each in units of its expected error."""
+    """Least sum of squared residuals of all depths, each in units of its expected error."""
     fits: PowerFit
     """Fits of the curve `a L^-p + b L^q + c`, one for each pair of exponents (p, q)."""
 
     def best_of(self, depths: Sequence[int]) -> int:
-        """The depth, of those given, with the lowest loss on the curves (mean over exponents).
+        """The one of `depths` with the lowest loss on the curves (mean over exponents).
 
         Not simply the depth nearest to the lowest point: one side may be steeper. At least one of
         the depths must lie in the tested range, beyond which curves are not read.
@@ -88,9 +90,10 @@ def points_of(estimates: DepthEstimates) -> DepthPoints:
 
 
 def fit(points: DepthPoints, *, certain: Flags | None = None) -> Fit:
-    """Fits both families; the higher a depth lies above the best, the less it counts.
+    """The fit of both families to the points; the higher a depth's loss is above the best, the less
+    it counts.
 
-    The misfit of depths is estimated from those that are `certain`, by default all.
+    The misfit is estimated from points that are `certain`, by default all.
     """
     misfit = CURVE_ERROR * points.height(1)
     white = _whitening(points.covariance, misfit)
@@ -124,10 +127,10 @@ def fit(points: DepthPoints, *, certain: Flags | None = None) -> Fit:
 def draw_noise(
     points: DepthPoints, generator: Generator, *, draws: int, degrees_of_freedom: int
 ) -> Array:
-    """Noise of other seeds in the losses of the points; (depths, draws), nats.
+    """Random draws of the noise between seeds in the losses of the points; (depths, draws), nats.
 
-    It is drawn parametrically, since resampling two or three seeds would understate their spread.
-    The noise is itself estimated from few degrees of freedom: a chi square draws its size, so that
+    They are parametric, since resampling two or three seeds would understate the spread. The noise
+    itself is estimated from few degrees of freedom, so its size is drawn by a chi square and the
     losses follow a t distribution.
     """
     root = np.linalg.cholesky(points.covariance)
@@ -148,16 +151,18 @@ def whole_depth(depth: float) -> int:
 
 
 def _whitening(covariance: Array, misfit: Array) -> Array:
-    """The inverse root of the whole covariance: a map to independent losses with variance 1."""
+    """The inverse root of the covariance with misfit: it maps losses to independent ones of
+    variance 1."""
     root = np.linalg.cholesky(covariance + np.diag(misfit**2))
     white: Array = np.linalg.inv(root)
     return white
 
 
 def _excess_misfit(points: DepthPoints, curve: PowerCurve, misfit: Array, certain: Flags) -> float:
-    """Standard deviation, nats, of losses near the best about the best curve, beyond their errors.
+    """Standard deviation, nats, of losses near the best about the curve, beyond their errors.
 
-    Near are the depths not clearly worse than the best; with three or fewer of them it is 0.
+    Depths that are not clearly worse than the best are near it; with three or fewer, the result is
+    0.
     """
     near = certain & (points.height(CLEAR) == 0)
     spare = int(near.sum()) - 3

@@ -1,8 +1,8 @@
-"""The joint curve through all trials of a budget: depths that finished, and paused ones by their
+"""The joint curve through all trials of a budget: finished ones, and paused ones by their
 forecasts.
 
-Few depths finish far from the best, so they show only faintly how steep the curve is on either
-side. The paused ones show it, and cost nothing more.
+Few trials finish at depths far from the best, so they hardly show how steep the curve is on either
+side. Paused trials show it at no further cost.
 """
 
 from collections.abc import Sequence
@@ -23,17 +23,16 @@ from fathom.search.analysis.losses.rates import brackets
 from fathom.search.records import UNSCALED, Stage, TrialRecord
 
 RULED_OUT = 3
-"""Standard errors of a forecast's difference from the best above which a paused depth is out."""
+"""Standard errors by which a forecast must be above the best to rule a paused depth out."""
 FORECAST_MISFIT = 0.15
-"""Possible error of a forecast beyond the finished depths, as a share of its height above the best:
-models that start slowly are forecast too high."""
+"""Error of forecasts beyond the finished depths, as a share of the height above the best: models
+that learn slowly at first are forecast too high."""
 LEVEL = 0.02
-"""Standard deviation, nats, of a common offset of the paused depths beside the finished ones:
-their forecasts share an error."""
+"""Standard deviation, nats, of an error that all forecasts of paused depths share."""
 
 
 def incumbent_depth(records: Sequence[TrialRecord]) -> int | None:
-    """The incumbent: the best depth of one budget so far; None before any evaluation."""
+    """The best depth of one budget so far, called the incumbent; None before any evaluation."""
     curve = fit_joint_curve(records, estimate_depths(records))
     return whole_depth(curve.optimum) if curve else _leading(records)
 
@@ -46,7 +45,7 @@ def best_of(records: Sequence[TrialRecord], depths: Sequence[int]) -> int | None
 
 
 def fit_joint_curve(records: Sequence[TrialRecord], estimates: DepthEstimates) -> Fit | None:
-    """The curve through all trials of one budget; `estimates` are of those that finished.
+    """The curve through all trials of one budget; `estimates` are of the finished depths.
 
     None with fewer than three depths. The forecasts use the finished trials as well.
     """
@@ -58,10 +57,11 @@ def fit_joint_curve(records: Sequence[TrialRecord], estimates: DepthEstimates) -
 
 
 def with_ruled_out_ends(finished: DepthPoints, joint: Fit) -> DepthPoints:
-    """The finished depths, and those beyond them whose forecasts are certainly worse than the best.
+    """The points of finished depths, and of depths beyond them whose forecasts are clearly worse
+    than the best.
 
-    These depths were paused early, cost little and show how steep the curve is. The best depth lies
-    short of them.
+    The latter were paused early, cost little, and show how steep the curve is beyond the best
+    depth.
     """
     low, high = finished.depths[[0, -1]].tolist()
     depths = joint.points.depths
@@ -86,8 +86,8 @@ def finished_depths(records: Sequence[TrialRecord]) -> set[int]:
 
 
 def _rate_variance(records: Sequence[TrialRecord]) -> float:
-    """Variance, squared nats, that a single rate and decay leave in the loss of an explored depth,
-    from the gains at depths where others were tried."""
+    """Variance, squared nats, of an explored depth's loss because only one rate and decay was
+    tried, estimated from the gains at depths where several were tried."""
     gains = ([bracket.gain for bracket in found] for found in brackets(records).values())
     return sum(float(np.mean(np.square(tried))) for tried in gains if tried)
 

@@ -1,10 +1,10 @@
 """The posterior of the loss at every whole depth of a budget, from which its answer is read.
 
-The loss over depth is a curve `a L^-p + b L^q + c` and a deviation from it. The deviation is rough:
-a notch, a step or a second minimum. It is as large as the measurements say, and 0 where curves
-explain them. The noise between seeds is known from repeats, from how far depths lie off the curve,
-and from what is usual. Each draw is a loss for every whole depth that agrees with the measurements,
-so the share of the draws in which a depth is lowest is the probability that it is the best.
+The loss over depth is a curve `a L^-p + b L^q + c` plus a deviation, such as a notch, a step or a
+second minimum. The deviation is as large as the measurements require, and 0 where curves explain
+them. The noise between seeds is estimated from repeats, from how far depths lie off the curve, and
+from its usual size. Each draw has a loss for every whole depth, in agreement with the measurements,
+so the share of draws in which a depth is lowest is the probability that it is the best.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,33 +29,34 @@ ROUGHNESS = {
     (0.004, 0.3): 0.06,
     (0.012, 0.3): 0.04,
 }
-"""Prior of the deviation from the curve: standard deviations of its rough part, nats, and of its
-smooth part, as a share of the height above the best -> probability. Whole ladders on real text show
-a rough part of at most 0.002 and a share of 0.05 to 0.4; the rest was chosen on planted worlds."""
+"""Prior of the deviation from the curve: (standard deviation of its rough part, nats; that of its
+smooth part, as a share of the height above the best) -> probability. Real text shows a rough part
+of at most 0.002 and a share of 0.05 to 0.4; the rest was chosen on simulated searches."""
 REACH = 0.4
 """Distance in ln depth over which the correlation of two rough deviations falls to 1/e."""
 FAR_REACH = 1.0
-"""The same of two smooth deviations."""
+"""Distance in ln depth over which the correlation of two smooth deviations falls to 1/e."""
 LOW = 0.005
-"""Height above the best, nats, above which heights between tested depths are interpolated
-geometrically: far up, a side of a curve is a power of depth."""
+"""Height above the best, nats, from which on heights between tested depths are interpolated
+geometrically, as a curve far above its minimum is a power of depth."""
 OWN = 0.5
 """Share of the variance of a rough deviation that is independent between depths."""
 NOISES = np.linspace(-2.5, 2.5, 9)
-"""Noises that are tried, in standard deviations of ln noise by the prior and the repeats."""
+"""Sizes of the noise that are tried, in standard deviations of ln noise given the prior and
+repeats."""
 RIVALS = 3
-"""Most depths that are named as better where the best depth is in doubt."""
+"""Largest number of depths that are named as possibly better than the answer."""
 FEWEST = 3
-"""Fewest points of a posterior: as many as a curve has coefficients."""
+"""Fewest points for a posterior: as many as a curve has coefficients."""
 DRAWS = 4000
-"""Draws of the losses; a probability of 0.05 is then known to within 0.003."""
+"""Number of draws of the losses; a probability of 0.05 then has a standard error of about 0.003."""
 TOGETHER = 16
 """Number of draws with one setting and one pair of exponents that are computed together."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Posterior:
-    """Draws of the loss at every whole depth of the tested range; all draws are as likely."""
+    """Equally likely draws of the loss at every whole depth of the tested range."""
 
     depths: NDArray[np.int64]
     """Whole depths that can be built, from the shallowest tested one to the deepest, (depths,)."""
@@ -63,7 +64,7 @@ class Posterior:
     """Loss of each depth in each draw, nats; (draws, depths)."""
     lowest: Array
     """Depth where the curve of each draw is lowest, before rounding, (draws,). If the deviation
-    makes another whole depth the best, it is the nearest point that rounds to this depth."""
+    makes another whole depth the best, it is the nearest point that rounds to that depth."""
     noise: float
     """Standard deviation of the loss between seeds, nats: the mean over the draws."""
     points: DepthPoints
@@ -76,13 +77,13 @@ class Posterior:
         return np.searchsorted(self.depths, depths)
 
     def in_steps(self, step: int) -> "Posterior":
-        """The posterior of the multiples of `step` alone, where no other depths can be built."""
+        """The posterior of depths that are multiples of `step`, as other depths can't be built."""
         built = self.depths % step == 0
         return replace(self, depths=self.depths[built], losses=self.losses[:, built])
 
     @cached_property
     def regrets(self) -> Array:
-        """Loss of each depth above the lowest of its draw, nats; (draws, depths)."""
+        """Loss of each depth above the lowest loss in the same draw, nats; (draws, depths)."""
         regrets: Array = self.losses - self.losses.min(axis=1, keepdims=True)
         return regrets
 
@@ -103,31 +104,32 @@ class Posterior:
         return float(self.losses[:, self.at(depth)].mean())
 
     def cheapest(self, depths: NDArray[np.int64]) -> int:
-        """The depth with the lowest expected regret among these depths of the range."""
+        """The one of `depths` with the lowest expected regret; all must be in the range."""
         return int(depths[self.expected_cost(depths).argmin()])
 
     def expected_cost(self, depths: "int | NDArray[np.int64]") -> Any:
-        """Expected nats that depths of the range cost against the best."""
+        """Expected loss of depths of the range above the best, nats."""
         return self.regrets[:, self.at(depths)].mean(axis=0)
 
     def chance_of_cost(self, depth: int, nats: float) -> float:
-        """Probability that a depth of the range costs more than so many nats against the best."""
+        """Probability that a depth of the range has a loss over `nats` above the best."""
         return float((self.regrets[:, self.at(depth)] > nats).mean())
 
     def closeness(self, nats: float) -> Array:
-        """Probability of each whole depth to lie within so many nats of the best, (depths,)."""
+        """Probability that the loss of each whole depth is within `nats` of the best, (depths,)."""
         close: Array = (self.regrets <= nats).mean(axis=0)
         return close
 
     def rivals(self, depth: int, nats: float) -> tuple[int, ...]:
-        """The depths that are most often the best where `depth` costs more than so many nats, the
+        """The depths that are most often the best in draws in which `depth` costs over `nats`, the
         likeliest first, at most `RIVALS`."""
         best = self.best[self.regrets[:, self.at(depth)] > nats]
         depths, counts = np.unique(best, return_counts=True)
         return tuple(depths[np.argsort(-counts, kind="stable")][:RIVALS].tolist())
 
     def worst(self, first: int, last: int) -> float:
-        """Nats by which the worst of these whole depths may be worse than the best depth (95 %)."""
+        """Upper 95 % bound, nats, on the loss above the best of the worst depth from `first` to
+        `last`."""
         inside = self.regrets[:, self.at(first) : self.at(last) + 1]
         return float(np.quantile(inside.max(axis=1), 0.95))
 
@@ -148,7 +150,7 @@ _Draws = tuple[Array, Array]
 
 @dataclass(frozen=True)
 class _Setting:
-    """A roughness and a noise, with the matrices that follow from them."""
+    """One roughness and one noise of the prior, with the matrices that follow from them."""
 
     points: DepthPoints
     noise: float
@@ -159,7 +161,7 @@ class _Setting:
 
     @cached_property
     def at(self) -> NDArray[np.int64]:
-        """Place of each point among the whole depths, (points,)."""
+        """Index of each point among the whole depths, (points,)."""
         at: NDArray[np.int64] = self.points.depths - self.points.depths[0]
         return at
 
@@ -170,7 +172,8 @@ class _Setting:
 
     @cached_property
     def white(self) -> Array:
-        """The inverse root of the covariance of the measured losses about the curve."""
+        """The inverse root of the covariance of measured losses about the curve, (points,
+        points)."""
         deviations = self.deviations[self.at]
         measured = self.errors @ self.errors.T + deviations @ deviations.T
         white: Array = np.linalg.inv(np.linalg.cholesky(measured))
@@ -205,7 +208,7 @@ class _Setting:
 def find_posterior(
     points: DepthPoints, repeats: Repeats, generator: Generator, *, draws: int = DRAWS
 ) -> Posterior:
-    """The posterior of three points or more; the same for the same generator."""
+    """The posterior of three points or more; reproducible for a given generator."""
     settings, weights = _settings(points, repeats)
     cells, counts = allotted(weights, draws)
     chosen = [settings[cell // len(EXPONENTS)] for cell in cells]
@@ -223,8 +226,8 @@ def find_posterior(
 
 
 def _settings(points: DepthPoints, repeats: Repeats) -> tuple[list[_Setting], Array]:
-    """Every roughness with every noise, and the probability of each with each pair of exponents,
-    (settings * pairs,)."""
+    """Settings of every roughness with every noise, and the probability of each setting with each
+    pair of exponents, (settings * pairs,)."""
     whole = np.arange(points.depths[0], points.depths[-1] + 1)
     roughnesses = [(_deviations(points, *sizes), log(p)) for sizes, p in ROUGHNESS.items()]
     settings, logs = [], []
@@ -238,8 +241,8 @@ def _settings(points: DepthPoints, repeats: Repeats) -> tuple[list[_Setting], Ar
 
 
 def _deviations(points: DepthPoints, rough: float, share: float) -> Array:
-    """A root of the covariance of the deviations of the whole depths, (depths, depths), nats: of a
-    rough part, and of a smooth part that is a share of the height above the best."""
+    """A root of the covariance of the whole depths' deviations, (depths, depths), nats: the sum of
+    a rough part, and a smooth part with a `share` of the height above the best."""
     x = np.log(np.arange(points.depths[0], points.depths[-1] + 1))
     apart = np.abs(x - x[:, None])
     logs = np.interp(x, np.log(points.depths), np.log(points.height(1) + LOW))
@@ -250,7 +253,8 @@ def _deviations(points: DepthPoints, rough: float, share: float) -> Array:
 
 
 def noises(repeats: Repeats) -> Iterator[tuple[float, float]]:
-    """Yields the noises to try, nats, with their log probabilities by the prior and the repeats."""
+    """Yields each size of the noise to try, nats, with its log probability by the prior and
+    repeats."""
     freedom, measured = repeats.degrees_of_freedom, log(max(repeats.noise, SMALLEST_NOISE))
     mean, deviation = repeats.ln_noise
     for x in (mean + deviation * NOISES).tolist():
@@ -260,7 +264,8 @@ def noises(repeats: Repeats) -> Iterator[tuple[float, float]]:
 
 
 def allotted(weights: Array, draws: int) -> tuple[list[int], list[int]]:
-    """Returns cells and the numbers of draws that they get by weight (systematic resampling)."""
+    """Returns the cells that get draws, in proportion to their weights, and the number of draws of
+    each (systematic resampling)."""
     chosen = np.searchsorted(np.cumsum(weights), (np.arange(draws) + 0.5) / draws)
     cells, counts = np.unique(np.minimum(chosen, len(weights) - 1), return_counts=True)
     return cells.tolist(), counts.tolist()
@@ -272,8 +277,8 @@ def _draw(
     counts: Sequence[int],
     generator: Generator,
 ) -> _Draws:
-    """Draws of the curve and of the losses of all whole depths, with the given number for each
-    setting and pair of exponents.
+    """Draws of the losses of all whole depths, and of the lowest point of the curve; `counts` are
+    the numbers of draws for each setting and pair of exponents.
 
     By Matheron's rule: a draw from the prior is corrected by its difference from the measurements.
     """
@@ -296,8 +301,8 @@ def _draw(
 
 
 def _rows(counts: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-    """Rows of `TOGETHER` draws of one cell each: the cell of each row, (rows,), the place of each
-    draw, (rows, TOGETHER), and False for places that only fill up a cell's last row."""
+    """Draws arranged in rows of `TOGETHER` draws of one cell: the cell of each row, (rows,), the
+    index of each draw, (rows, TOGETHER), and False where a draw only fills up a cell's last row."""
     rows = -(-np.array(counts) // TOGETHER)
     cells = np.repeat(np.arange(len(counts)), rows)
     first = np.repeat(np.cumsum(rows) - rows, rows)
@@ -308,7 +313,7 @@ def _rows(counts: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64], 
 
 
 def _beside(depths: NDArray[np.int64], lowest: Array) -> Array:
-    """The lowest points, each moved just so far that it rounds to the whole depth beside it."""
+    """The lowest points, each moved as little as needed to round to its element of `depths`."""
     moved: Array = np.clip(lowest, np.sqrt(depths * (depths - 1)), np.sqrt(depths * (depths + 1)))
     return moved
 

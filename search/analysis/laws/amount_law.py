@@ -1,7 +1,7 @@
-"""The laws of the best size, its tokens and its depth over what trainings spend, as powers of it.
+"""The best size, its tokens and its depth as powers of the amount that trainings spend.
 
-Hoffmann et al. 2022 find both exponents near 0.5 for size and tokens over compute. Each amount is
-weighted by the interval of its best size and depth. Where amounts scatter more about the law than
+For size and tokens over compute, Hoffmann et al. 2022 find exponents near 0.5. Each amount is
+weighted by the interval of its best size and depth. If amounts scatter about the law more than
 these intervals allow, the scatter widens the intervals of the exponents.
 """
 
@@ -18,9 +18,9 @@ from fathom.search.analysis.losses.depth_estimates import Array, excess_variance
 FEWEST_AMOUNTS = 3
 """Fewest amounts with a settled size and depth: a line fits any two."""
 WHOLE = 2 * 1.96
-"""Standard deviations of a normal distribution that its central 95 % spans."""
+"""Width of the central 95 % of a normal distribution, in standard deviations."""
 SMALLEST = 0.05
-"""Smallest standard error of a ln, since a whole depth, or an index of sizes, stands for a range.
+"""Smallest standard error of a logarithm, since a whole depth, or an index of sizes, is rounded.
 """
 
 
@@ -43,15 +43,15 @@ class AmountLaw:
 
     coin: Coin
     amounts: int
-    """Number of amounts that it is fitted to."""
+    """Number of amounts that the law is fitted to."""
     middle: float
-    """The middle amount C0, of which the powers are stated."""
+    """The middle amount C0, at which the quantities are stated."""
     powers: tuple[PowerOfAmount, ...]
 
 
 def fit_amount_law(optima: Sequence[Optimum]) -> AmountLaw | None:
-    """The law through amounts whose best size and depth are settled; None with fewer than three of
-    them."""
+    """The law through amounts whose best size and depth are settled; None with fewer than three
+    such amounts."""
     known = [optimum for optimum in optima if _is_settled(optimum)]
     if len(known) < FEWEST_AMOUNTS:
         return None
@@ -81,7 +81,7 @@ def _is_settled(optimum: Optimum) -> bool:
 
 
 def _error(interval: tuple[int, int] | None) -> float:
-    """Standard error of the ln of a value, by its 95 % interval."""
+    """Standard error of the ln of a value with this 95 % interval."""
     assert interval, "it is located"
     return max(SMALLEST, log(interval[1] / interval[0]) / WHOLE)
 

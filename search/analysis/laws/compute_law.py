@@ -1,9 +1,8 @@
 """The law of the lowest loss over the compute of a ladder of budgets: `L = E + A C^-g`.
 
 A few budgets do not determine the floor E and the exponent g, but show well how fast the loss falls
-around them. So no best fit is taken: floors, exponents and scatters on a grid are weighted by how
-well they fit the losses, and draws from the grid say what a loss above the best is worth in
-compute.
+around them. So there is no single best fit: floors, exponents and scatters on a grid are weighted
+by how well they fit the losses, and draws from the grid convert a loss above the best to compute.
 """
 
 from collections.abc import Sequence
@@ -20,8 +19,8 @@ from fathom.search.analysis.losses.depth_estimates import Array
 from fathom.search.analysis.losses.scaled_shape import FLOPS_OF_A_PARAMETER
 
 FEWEST_BUDGETS = 2
-"""Fewest budgets: two losses show how fast the loss falls between them, and the grid how it may
-bend."""
+"""Fewest budgets: two show how fast the loss falls between them; the grid allows for the
+curvature."""
 EXPONENTS = np.geomspace(0.02, 1.0, 120)
 """Exponents g on the grid; published ones lie between 0.05 and 0.2."""
 FLOOR_SHARES = np.linspace(0.0, 0.99, 120)
@@ -32,7 +31,7 @@ DRAWS = 1000
 WIDEST = 4.0
 """Largest factor between the ends of the slope's 95 % interval at which it counts as determined."""
 BEYOND = 10.0
-"""The law is read down to the ladder's least compute divided by this factor."""
+"""Factor below the ladder's least compute down to which the law is used."""
 ALIKE = 1.1
 """Largest factor between the tokens of budgets at which they count as equal."""
 HALF_WIDTH = 1.96
@@ -41,7 +40,7 @@ HALF_WIDTH = 1.96
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComputeMultiple:
-    """Compute by which a depth reaches the loss of the best one, as a multiple: 1.06 is 6 %
+    """Compute that a depth needs to reach the loss of the best depth, as a multiple: 1.06 is 6 %
     more."""
 
     middle: float
@@ -65,8 +64,8 @@ class ComputeLaw:
     """Exponents g; (draws,)."""
 
     def multiple(self, optimum: Optimum, cost: DepthCost) -> ComputeMultiple | None:
-        """Cost of a depth of a budget as a multiple of its compute; None where `multiple_at` is
-        None, or the compute is not known."""
+        """Cost of a depth as a multiple of its budget's compute; None where `multiple_at` is None,
+        or the compute is not known."""
         compute = training_flops(optimum)
         return self.multiple_at(compute, cost) if compute else None
 
@@ -74,8 +73,8 @@ class ComputeLaw:
         """Cost of a depth as a multiple of `compute`, in FLOPs.
 
         The best depth would reach this depth's loss with `compute / multiple`. None where the
-        ladder does not say how fast the loss falls there, or the loss lies far above that of the
-        smallest budget.
+        ladder does not determine how fast the loss falls there, or the loss is far above that of
+        the smallest budget.
         """
         above = self.gains * (compute / self.middle) ** -self.exponents
         low, high = interval_of(above * self.exponents)
@@ -89,8 +88,8 @@ class ComputeLaw:
 
 
 def training_flops(optimum: Optimum) -> float | None:
-    """FLOPs of a training of the best shape to the end: exact for a study, six for each parameter
-    and token of a table; None where that is not known."""
+    """FLOPs of a training of the best shape to the end: exact for a study, 6 per parameter and
+    token for a table; None if not known."""
     if optimum.spend.coin is Coin.FLOPS:
         return optimum.spend.amount
     if optimum.shape:
@@ -101,15 +100,15 @@ def training_flops(optimum: Optimum) -> float | None:
 
 
 def _draws(cost: DepthCost, number: int) -> Array:
-    """Draws of a depth's loss above the best, by its interval; (number,)."""
+    """Draws of a depth's loss above the best, from the interval of its cost; (number,)."""
     errors = np.random.default_rng(0).standard_normal(number) / HALF_WIDTH
     low, high = cost.interval
     return np.asarray(cost.nats + errors * np.where(errors > 0, high - cost.nats, cost.nats - low))
 
 
 def fit_compute_law(optima: Sequence[Optimum]) -> ComputeLaw | None:
-    """The law through the lowest losses of budgets at one horizon; None with fewer than two that
-    have a best depth, or where their compute is not known."""
+    """The law through the lowest losses of budgets at one horizon; None with fewer than two budgets
+    that have a best depth and known compute."""
     known = [(o, training_flops(o), lowest_loss_error(o)) for o in usable(optima)]
     points = [(o, flops, error) for o, flops, error in known if flops and error < inf]
     if len({flops for _, flops, _ in points}) < FEWEST_BUDGETS:
@@ -130,7 +129,8 @@ def fit_compute_law(optima: Sequence[Optimum]) -> ComputeLaw | None:
 
 
 def _weighed(at: Array, losses: Array, errors: Array) -> tuple[Array, Array]:
-    """Draws of the gain and the exponent, each (draws,), by losses at ln compute (n,)."""
+    """Draws of the gain and of the exponent, each (draws,), from losses (n,) at ln compute `at`
+    (n,)."""
     terms = np.exp(-EXPONENTS[:, None] * at)
     above = losses - FLOOR_SHARES[:, None] * losses.min()
     weights = 1 / (errors**2 + SCATTERS[:, None] ** 2)

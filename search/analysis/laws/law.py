@@ -35,7 +35,8 @@ LOGARITHMIC = "logarithmic"
 POWER = "power"
 
 SMALLEST_GROWTH = 1e-3
-"""Smallest growth of ln depth over the sizes: below it a logarithmic law would need an endless `b`.
+"""Smallest growth of ln depth over the sizes; below it, `b` of a logarithmic law would be
+unbounded.
 """
 FEWEST_BUDGETS = 3
 """Fewest budgets: a law of two parameters passes through any two, and only a third can disagree."""
@@ -49,22 +50,22 @@ class Prediction:
     law: str
     depth: float
     d_model: float | None
-    """Width at which the layers, with `d_ff = 4 * d_model`, have all of `params`."""
+    """Width at which layers with `d_ff = 4 * d_model` have `params` parameters in total."""
     interval: tuple[float, float] | None
     """95 % interval for the best depth of a budget of this size; None when the law comes without
     errors."""
     extrapolated: bool
-    """True outside the sizes, and the tokens, that the law was fitted on."""
+    """True if the size, or the tokens, lie outside the range that the law was fitted to."""
     tokens: float | None = None
-    """Training tokens at which the depth is best; None by a law over sizes alone."""
+    """Training tokens at which the depth is best; None for a law over sizes alone."""
 
 
 class DepthLaw(Protocol):
     """A law of the best depth, fitted or published, over sizes alone or over tokens as well."""
 
     def predict(self, params: float, tokens: float | None = None) -> Prediction:
-        """The best depth for a number of parameters and of training tokens; a law over sizes alone
-        holds at the tokens of its budgets, and does not read `tokens`.
+        """The best depth for a number of parameters and of training tokens. A law over sizes alone
+        ignores `tokens`: it holds at the tokens of its budgets.
 
         Raises:
             ValueError: when the law has no depth of at least 1 there, or needs `tokens`.
@@ -75,20 +76,21 @@ class DepthLaw(Protocol):
 def predictions(
     law: DepthLaw, sizes: Iterable[float], tokens: float | None = None
 ) -> Iterator[Prediction]:
-    """Yields the predictions of a law for those sizes at which it has a depth."""
+    """Yields the predictions of a law, without sizes at which it has no depth."""
     for size in sizes:
         with suppress(ValueError):
             yield law.predict(size, tokens)
 
 
 def nats_away(depth: float, best: float, curvature: float) -> float:
-    """Nats that a depth costs where another is best, if a unit of ln depth costs `curvature`."""
+    """Cost in nats of `depth` when `best` is the best depth; `curvature` is the cost of a unit of
+    ln depth."""
     return curvature * log(depth / best) ** 2
 
 
 def price(depth: int, prediction: Prediction, curvature: float) -> DepthCost:
-    """Cost in nats of a depth at a size: for the predicted best depth, and the least and most
-    within its interval; `curvature` is in nats for a unit of ln depth."""
+    """Cost of a depth compared with the predicted best one; its interval has the least and the most
+    cost over the prediction's interval. `curvature` is the cost, nats, of a unit of ln depth."""
     low, high = prediction.interval or (prediction.depth, prediction.depth)
     ends = sorted(nats_away(depth, best, curvature) for best in (low, high))
     least = 0.0 if low <= depth <= high else ends[0]
@@ -97,7 +99,7 @@ def price(depth: int, prediction: Prediction, curvature: float) -> DepthCost:
 
 
 def usual_curvature(budgets: Iterable[float | None]) -> float | None:
-    """The median curvature of the budgets that have one, in nats for a unit of ln depth; None
+    """The median curvature of the budgets that have one, nats per squared unit of ln depth; None
     without any."""
     rising = [curvature for curvature in budgets if curvature is not None]
     return median(rising) if rising else None
@@ -120,24 +122,24 @@ class Law:
     params_range: tuple[int, int]
     """Smallest and largest budget fitted."""
     leave_one_out_error: float | None
-    """Mean error of ln depth when a budget is predicted from the others.
+    """Mean error of ln depth when each budget is predicted from the others.
 
-    None when the law can't be fitted without one of them.
+    None when the law can't be fitted without one of the budgets.
     """
     scatter: float = 0.0
     """Standard deviation of ln depth about the line, beyond the errors of the optima."""
 
     @property
     def degrees_of_freedom(self) -> int:
-        """Number of measured budgets minus two: the data that the scatter is known from."""
+        """Number of measured budgets minus two, from which the scatter is estimated."""
         return self.budgets - self.bounds - 2
 
     def predict(self, params: float, tokens: float | None = None) -> Prediction:
         """The predicted depth and width for a number of parameters, whatever the `tokens`.
 
-        The interval is for the true best depth of a new budget of this size: the error of the line
-        and the scatter about it. It does not include the chance that another law is true; that of
-        `WeighedLaws.predict` does.
+        The interval is for the true best depth of a new budget of this size, with the error of the
+        line and the scatter about it. The chance that another law is true is included only in the
+        interval of `WeighedLaws.predict`.
 
         Raises:
             ValueError: when the law has no depth of at least 1 there.
@@ -145,8 +147,8 @@ class Law:
         return predict_by(*self._fitted, params, self.params_range, law=self.name)
 
     def depth_at(self, params: float) -> tuple[float, float]:
-        """The depth at a size, possibly below 1, and the variance of the ln of a new budget's best
-        depth there."""
+        """The depth at a size, possibly below 1, and the variance of ln best depth of a new budget
+        of this size."""
         return _depth_at(*self._fitted, np.array([params], dtype=np.float64))
 
     @property
@@ -159,10 +161,10 @@ def predict_by(
     form: Form, fit: LawFit, params: float, params_range: tuple[int, int], *, law: str,
     tokens: float | None = None,
 ) -> Prediction:  # fmt: skip
-    """The prediction of a fitted law, at a size, or at a size and `tokens` if they are given.
+    """The prediction of a fitted law at a size or, if `tokens` are given, at a size and tokens.
 
     Raises:
-        ValueError: when it has no depth of at least 1.
+        ValueError: when the law has no depth of at least 1 there.
     """
     check_params(params)
     at = np.array([params] if tokens is None else [[params, tokens]])
@@ -183,7 +185,8 @@ def predict_by(
 
 
 def _depth_at(form: Form, fit: LawFit, at: Array) -> tuple[float, float]:
-    """The depth of a law at one size, and the variance of the ln of a new budget's best depth."""
+    """The depth of a law at one size, and the variance of ln best depth of a new budget of this
+    size."""
     depths, slopes = form(fit.constants, at)
     return float(depths[0]), float(slopes[0] @ fit.covariance @ slopes[0]) + fit.scatter**2
 
@@ -191,9 +194,9 @@ def _depth_at(form: Form, fit: LawFit, at: Array) -> tuple[float, float]:
 def depth_and_slopes(name: str, line: Array, params: Array) -> tuple[Array, Array]:
     """Depths (n,) for sizes (n,), and the slopes of their ln in a and b (n, 2).
 
-    The logarithmic law asks for the depth L at which 12 L exp(2a + 2bL) parameters are reached:
-    W(2b params / (12 exp(2a))) / 2b with Lambert's W, here of the logarithm, which can't overflow.
-    It needs b > 0.
+    For the logarithmic law, which needs b > 0, it is the depth L at which 12 L exp(2a + 2bL) equals
+    `params`: W(2b params / (12 exp(2a))) / 2b with Lambert's W, computed from the logarithm of its
+    argument, which can't overflow.
     """
     a, b = float(line[0]), float(line[1])
     if name == POWER:
@@ -221,8 +224,8 @@ def fit_laws(optima: Sequence[Optimum]) -> tuple[Law, ...]:
     """The laws that fit, best first; empty with too few usable budgets.
 
     The best law has the lowest leave-one-out error; a law that can't be fitted without one of the
-    budgets comes last. The logarithmic law is left out where depth does not grow, or grows like
-    size.
+    budgets comes last. The logarithmic law is left out where depth does not grow with size, or
+    grows in proportion to size.
     """
     return tuple(laws_with_evidence(optima))
 
@@ -266,7 +269,7 @@ def _form_and_fit(name: str, points: SizedDepths) -> tuple[Form, LawFit] | None:
 
 
 def _fit(name: str, points: SizedDepths) -> LawFit | None:
-    """The law through the points; None where they do not determine a line, or the law does not
+    """The fit of a law to the points; None where they do not determine a line, or the law does not
     fit."""
     if not points.hold_a_line:
         return None
@@ -279,8 +282,8 @@ def _fit(name: str, points: SizedDepths) -> LawFit | None:
 
 
 def _straight_line(name: str, points: SizedDepths) -> Array:
-    """The law as a straight line: exact for the power law, a start for the other law, whose x has
-    errors."""
+    """The law's constants by a straight line: exact for the power law, and a starting point for the
+    logarithmic law, whose x has errors."""
     depth = np.exp(points.log_depth)
     if name == POWER:
         x, y = np.log(points.params), points.log_depth

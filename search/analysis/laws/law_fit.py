@@ -1,13 +1,14 @@
-"""Maximum likelihood of a law through best depths, some of which are known on one side only.
+"""Fits a law of the best depth by maximum likelihood; some best depths are only bounded from one
+side.
 
-A depth is measured, with a normal error of its ln, or bounded: the best depth lies at least (or at
-most) there. A bound enters by the probability of that side (Tobin 1958). Where all are measured
-this is weighted least squares. The likelihood of a law that is a line in ln depth has one summit.
+A best depth is measured, with a normal error of its ln, or bounded: it is at least (or at most)
+some depth. A bound enters by the probability of that side (Tobin 1958). If all depths are measured,
+this is weighted least squares. The likelihood of a law that is a line in ln depth has one maximum.
 
-Each budget's best depth misses the law by the error of the optimum, which is known, and, since no
-law is exact, by an unknown scatter. Three to five budgets hardly measure the scatter, so every law
-takes the same scatters for possible (`SCATTERS`), weighted by how well they explain the misses of
-measured depths.
+Each budget's best depth differs from the law by the error of the optimum, which is known, and,
+since no law is exact, by an unknown scatter. Three to five budgets hardly determine the scatter, so
+every law is fitted with the same scatters (`SCATTERS`), weighted by how well they explain the
+residuals of measured depths.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -22,46 +23,45 @@ from fathom.search.analysis.answer.verdict import Kind
 from fathom.search.analysis.losses.depth_estimates import Array
 
 Form = Callable[[Array, Array], tuple[Array, Array]]
-"""Constants (k,) and sizes (n,), or sizes and tokens (n, 2) -> depths (n,), and the slopes of their
-ln in the constants, (n, k). Depths are NaN for constants that the law can't have."""
+"""Function of constants (k,) and sizes (n,), or sizes and tokens (n, 2), that returns depths (n,)
+and the derivatives of ln depth by the constants, (n, k). Depths are NaN for invalid constants."""
 
 SCATTERS = {
     0.0: 0.34, 0.02: 0.11, 0.04: 0.11, 0.07: 0.1, 0.1: 0.1, 0.15: 0.09, 0.25: 0.09, 0.5: 0.06,
 }  # fmt: skip
-"""Standard deviation of best depths about a law, in ln depth and beyond their errors -> its prior
-probability. Chosen on planted laws; results with others are reported (`python -m
-benchmarks.answers.laws.law_scatter`)."""
+"""Standard deviation of ln best depth about a law, beyond its errors -> prior probability. Chosen
+on simulated laws; `python -m benchmarks.answers.laws.law_scatter` compares other choices."""
 SETTLED = 1e-9
 """Change of ln depth below which a fit has converged."""
 MOST_STEPS = 100
 SMALLEST_STEP = 1e-6
 """Smallest share of a Newton step that is tried."""
 ROUNDING = 1e-12
-"""Share by which a likelihood may fall through rounding alone."""
+"""Relative decrease of a likelihood that counts as due to rounding."""
 NORMAL_95 = 1.96
 """Standard errors on each side of a 95 % interval."""
 SMALLEST_ERROR = 0.01
-"""Smallest standard error of ln depth: no optimum is known to better than a percent, however narrow
-its interval."""
+"""Smallest standard error of ln depth: no optimum counts as known to better than one percent."""
 AT_END = 1e-6
-"""Share of a depth within which an interval counts as ending at it, since depths are computed from
-their logarithms."""
+"""Relative distance within which an end of an interval equals a depth, as depths are computed from
+logarithms."""
 MOSTLY_BEYOND = 0.5
-"""Share of an edge's draws without a lowest point among the tested depths above which its best
-depth is only bounded."""
+"""Share of an edge's draws without a lowest point inside the tested range, from which on the best
+depth counts as only bounded."""
 
 
 @dataclass(frozen=True, slots=True)
 class SizedDepths:
-    """Sizes, the ln of their best depths, the standard errors of these and their sides; each
+    """Best depths of sizes as points for a law: ln depth, its standard error and its side, each
     (sizes,)."""
 
     params: Array
-    """Sizes, or for a law over both, sizes and tokens (sizes, 2)."""
+    """Sizes, (sizes,), or sizes and tokens, (sizes, 2), for a law over both."""
     log_depth: Array
     error: Array
     side: Array
-    """0 for a measured depth, 1 where the best depth is at least this one, -1 where at most."""
+    """0 for a measured depth, 1 where the best depth is at least this depth, -1 where it is at most
+    this."""
 
     def at(self, kept: Array) -> "SizedDepths":
         """The subset of the points that `kept` selects, a boolean mask over sizes."""
@@ -81,8 +81,8 @@ class SizedDepths:
 
     @property
     def hold_a_line(self) -> bool:
-        """True if the points determine a line: two are measured, or one is and bounds limit the
-        slope from below and from above."""
+        """True if the points determine a line: two are measured, or one is, and bounds limit the
+        slope from below and above."""
         measured = self.measured.params
         if len(measured) != 1:
             return len(measured) > 1
@@ -90,23 +90,25 @@ class SizedDepths:
         return bool((turns > 0).any() and (turns < 0).any())
 
     def scattered(self, variance: float) -> "SizedDepths":
-        """The points with a variance between sizes added to their squared errors."""
+        """The points with `variance`, of the scatter between sizes, added to their squared
+        errors."""
         return replace(self, error=np.sqrt(self.error**2 + variance))
 
     def misses(self, log_depth: Array) -> Array:
-        """ln depth by which predictions, (sizes,), are too deep; 0 on the right side of a bound."""
+        """Predicted minus measured ln depth, (sizes,); 0 for predictions on the right side of a
+        bound."""
         deeper = log_depth - self.log_depth
         return np.where(self.side == 0, deeper, self.side * np.minimum(0.0, self.side * deeper))
 
     def unlikelihood(self, log_depth: Array) -> float:
-        """The negative log-likelihood of ln depths, (sizes,); infinite where one is NaN."""
+        """The negative log-likelihood of predicted ln depths, (sizes,); infinite if one is NaN."""
         z = (log_depth - self.log_depth) / self.error
         each = np.where(self.side == 0, z**2 / 2, -log_ndtr(self.side * z))
         return float(np.inf if np.isnan(each).any() else each.sum())
 
     def pull(self, log_depth: Array) -> tuple[Array, Array]:
-        """Slope of the log-likelihood in each ln depth, in standard errors, and the information of
-        each point, 1 for a measured one; (sizes,) each."""
+        """Derivative of the log-likelihood by each ln depth in units of its standard error, and the
+        information of each point, 1 for a measured one; (sizes,) each."""
         z = (log_depth - self.log_depth) / self.error
         beyond = self.side * z
         # The normal density over the probability beyond the bound, without underflow.
@@ -124,8 +126,8 @@ class LawFit:
     covariance: Array
     scatter: float
     log_evidence: float = 0.0
-    """Log-likelihood of the points with the constants integrated out under equal prior probability
-    of all depths at the fitted sizes; up to a constant that all laws of these points share."""
+    """Log-likelihood of the points with the constants integrated out, under a flat prior of ln
+    depth at the fitted sizes; up to a constant that is the same for all laws of these points."""
 
 
 def sized_depths(optima: Sequence[Located]) -> SizedDepths:
@@ -149,8 +151,8 @@ def _point(optimum: Located) -> tuple[float, float, float, float]:
 
 
 def cut_sides(optimum: Located) -> tuple[bool, bool]:
-    """True for each end of an optimum's interval, low and high, that is an end of the tested
-    depths; never for the fewest layers that such a model can have."""
+    """For the low and the high end of an optimum's interval, True if it is an end of the tested
+    depths; False for the fewest layers that such a model can have."""
     at_first, at_last = _at_ends(optimum)
     return at_first and optimum.depths[0].depth > optimum.least_depth, at_last
 
@@ -164,8 +166,8 @@ def _at_ends(optimum: Located) -> tuple[bool, bool]:
 
 
 def fit_form(form: Form, points: SizedDepths, start: Array) -> LawFit | None:
-    """The constants of a law, from a start, and the scatter about it: means over `SCATTERS`, each
-    weighed by its evidence. None where no fit converges."""
+    """The constants of a law, fitted from `start`, and the scatter about it: means over `SCATTERS`,
+    weighted by their evidence. None if no fit converges."""
     fits: list[LawFit] = []
     for scatter in SCATTERS:
         if fit := _fit_with(scatter, form, points, fits[-1].constants if fits else start):
@@ -183,8 +185,8 @@ def fit_form(form: Form, points: SizedDepths, start: Array) -> LawFit | None:
 
 
 def _fit_with(scatter: float, form: Form, points: SizedDepths, start: Array) -> LawFit | None:
-    """The most likely constants of a law about which budgets scatter by so much ln depth; None
-    where no fit converges, or the constants do not move all depths apart."""
+    """The most likely constants of a law when budgets have this `scatter` in ln depth; None if the
+    fit does not converge, or the points do not determine all constants."""
     weighed = points.scattered(scatter**2)
     constants = most_likely(form, weighed, start)
     if constants is None:
@@ -201,16 +203,16 @@ def _fit_with(scatter: float, form: Form, points: SizedDepths, start: Array) -> 
 
 
 def weighted_slopes(form: Form, constants: Array, points: SizedDepths) -> Array:
-    """Derivatives of ln depth by the constants, weighted: in standard errors of each point, times
-    the root of its information; (sizes, constants)."""
+    """Derivatives of ln depth by the constants, divided by each point's standard error and
+    multiplied by the root of its information; (sizes, constants)."""
     depth, slopes = form(constants, points.params)
     _, information = points.pull(np.log(depth))
     return np.asarray(slopes / points.error[:, None] * np.sqrt(information)[:, None])
 
 
 def most_likely(form: Form, points: SizedDepths, start: Array) -> Array | None:
-    """Constants by Newton's method, halving a step that makes the fit worse; None where it does not
-    converge."""
+    """The most likely constants, by Newton's method with a halved step where the fit gets worse;
+    None if the method does not converge."""
     constants = np.array(start, dtype=np.float64)
     depth, slopes = form(constants, points.params)
     worst = points.unlikelihood(np.log(depth))
@@ -236,8 +238,8 @@ def most_likely(form: Form, points: SizedDepths, start: Array) -> Array | None:
 def leave_one_out(
     fitted: Callable[[SizedDepths], tuple[Form, LawFit] | None], points: SizedDepths
 ) -> float | None:
-    """Mean miss of ln depth when the points of each size are predicted from the others; None when a
-    fit fails."""
+    """Mean absolute error of ln depth when the points of each size are predicted from the others;
+    None when a fit fails."""
     missed: list[float] = []
     for others, left in points.left_out():
         found = fitted(others)

@@ -1,8 +1,8 @@
 """The law of the lowest loss over parameters and tokens: `E + A N^-alpha + B D^-beta`.
 
-Fitted to the lowest losses of several budgets at several horizons (Hoffmann et al. 2022, approach
-3), by least squares. Draws of the constants come from a parametric bootstrap with errors of single
-losses and errors common to a budget, since their correlation is not known.
+It is fitted to the lowest losses of several budgets at several horizons (Hoffmann et al. 2022,
+approach 3), by least squares. Draws of the constants come from a parametric bootstrap, with errors
+of single losses and errors common to a budget, since the correlation of errors is not known.
 """
 
 from collections.abc import Sequence
@@ -21,13 +21,13 @@ from fathom.search.analysis.losses.depth_estimates import Array, excess_variance
 
 CONSTANTS = 5
 FEWEST_LOSSES = 7
-"""Fewest losses of a law: its five constants pass through any five, and two more can disagree."""
+"""Fewest losses for a law: its five constants fit any five exactly, and only more can disagree."""
 FEWEST_LEVELS = 3
-"""Fewest sizes, and fewest numbers of tokens, by which a power can be told from a floor."""
+"""Fewest sizes, and fewest numbers of tokens, to tell a power from a floor."""
 EXPONENTS = (0.03, 1.5)
 """Smallest and largest exponent of a fit; published ones lie between 0.05 and 0.8."""
 STARTS = ((0.2, 0.2), (0.2, 0.5), (0.5, 0.2), (0.5, 0.5))
-"""Exponents from which fits start; of their results the one with the least misfit counts."""
+"""Exponents from which fits start; the fit with the least misfit counts."""
 DRAWS = 300
 WIDEST = 4.0
 """Largest factor between the ends of an exponent's 95 % interval at which it counts as determined.
@@ -35,7 +35,7 @@ WIDEST = 4.0
 LEAST_ERROR = 1e-4
 """Smallest standard error of a lowest loss, nats."""
 NO_FIT = 50.0
-"""Largest term of a fit, nats: at this limit the ladder does not determine the term."""
+"""Largest logarithm of a term of the law, which prevents overflow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +48,8 @@ class LowestLoss:
     error: float
     """Standard error, nats."""
     curvature: float | None
-    """Nats that a unit of ln depth away from the best costs; None where the curve has no lowest
-    point."""
+    """Cost in nats of a depth one unit of ln depth away from the best; None where the curve has no
+    lowest point."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +60,7 @@ class LossLaw:
     scatter: float
     """Standard deviation of lowest losses about the law beyond their errors, nats."""
     constants: Array
-    """ln E, ln of the two terms at the middle of the ladder, alpha and beta; (5,)."""
+    """ln E; ln of the two other terms at the middle of the ladder; alpha; beta. (5,)"""
     draws: Array
     """Draws of the constants; (draws, 5)."""
 
@@ -80,13 +80,13 @@ class LossLaw:
         return interval_of(self.draws[:, 4])
 
     def loss(self, constants: Array, params: Array, tokens: Array) -> Array:
-        """Losses, nats, by rows of constants (k, 5) at sizes and tokens (n,); (k, n)."""
+        """Losses, nats, (k, n), for rows of constants (k, 5) at sizes and tokens (n,) each."""
         at = np.stack([np.log(params), np.log(tokens)], axis=-1) - np.array(self.middle)
         return _losses(constants, at)
 
 
 def lowest_losses(optima: Sequence[Optimum]) -> tuple[LowestLoss, ...]:
-    """The lowest losses of budgets and horizons that laws are fitted to."""
+    """The lowest loss of each optimum that laws are fitted to."""
     counted = [o for o in usable(optima) if o.count.of_parameters and o.spend.coin is Coin.TOKENS]
     return tuple(_lowest(optimum) for optimum in counted)
 
@@ -102,15 +102,15 @@ def _lowest(optimum: Located) -> LowestLoss:
 
 
 def lowest_loss_error(optimum: Located) -> float:
-    """Standard error of the lowest loss, nats: the error of the measured depth nearest to the
-    best."""
+    """Standard error of the lowest loss, nats: that of the measured depth nearest to the best
+    depth."""
     beside = min(optimum.depths, key=lambda known: abs(log(known.depth / optimum.expected_depth)))
     return beside.standard_error
 
 
 def why_no_loss_law(losses: Sequence[LowestLoss]) -> str:
-    """The reason why these losses can't have a law, as the second half of a sentence; empty where
-    they can."""
+    """The reason why no law can be fitted to these losses, as the end of a sentence; empty if one
+    can."""
     sizes = len({known.params for known in losses})
     horizons = len({known.tokens for known in losses})
     if len(losses) < FEWEST_LOSSES or sizes < FEWEST_LEVELS or horizons < FEWEST_LEVELS:
@@ -124,7 +124,7 @@ def why_no_loss_law(losses: Sequence[LowestLoss]) -> str:
 
 
 def fit_loss_law(losses: Sequence[LowestLoss], *, seed: int = 0) -> LossLaw | None:
-    """The law through the lowest losses; None where they can't have one, or no fit is found."""
+    """The law through the lowest losses; None if `why_no_loss_law` has a reason."""
     if why_no_loss_law(losses):
         return None
     at, measured, errors = _columns(losses)
@@ -154,7 +154,8 @@ def fit_loss_law(losses: Sequence[LowestLoss], *, seed: int = 0) -> LossLaw | No
 
 
 def is_determined(interval: tuple[float, float]) -> bool:
-    """True if an exponent is known to a factor of `WIDEST`, and not cut at the ends of the fit."""
+    """True if an exponent is known to a factor of `WIDEST`, and not limited by the bounds of the
+    fit."""
     low, high = interval
     return EXPONENTS[0] * 1.01 < low and high < EXPONENTS[1] * 0.99 and high / low <= WIDEST
 
@@ -171,14 +172,14 @@ def _middle(losses: Sequence[LowestLoss]) -> tuple[float, float]:
 
 
 def _columns(losses: Sequence[LowestLoss]) -> tuple[Array, Array, Array]:
-    """ln sizes and ln tokens from the middle (n, 2), the losses and their errors (n,)."""
+    """ln size and ln tokens minus the middle, (n, 2), the losses, (n,), and their errors, (n,)."""
     at = np.log([[known.params, known.tokens] for known in losses]) - np.array(_middle(losses))
     measured = np.array([[known.loss, known.error] for known in losses]).T
     return at, measured[0], measured[1]
 
 
 def _losses(constants: Array, at: Array) -> Array:
-    """Losses (..., n) by constants (..., 5) at ln sizes and ln tokens from the middle (n, 2)."""
+    """Losses (..., n) for constants (..., 5) at ln size and ln tokens minus the middle, (n, 2)."""
     floor, size, data, alpha, beta = np.moveaxis(constants[..., None], -2, 0)
     terms = (floor, size - alpha * at[:, 0], data - beta * at[:, 1])
     return np.asarray(sum(np.exp(np.minimum(term, NO_FIT)) for term in terms))
@@ -194,7 +195,7 @@ def _best_fit(at: Array, measured: Array, errors: Array) -> Array:
 
 
 def _fit(at: Array, measured: Array, errors: Array, start: Array) -> tuple[Array, float]:
-    """Constants by least squares from a start, and half of the sum of squared misses."""
+    """Constants by least squares from `start`, and half of the sum of squared residuals."""
     low, high = np.array([[-20.0, -20.0, -20.0], [3.0, 3.0, 3.0]])
     bounds = (np.append(low, [EXPONENTS[0]] * 2), np.append(high, [EXPONENTS[1]] * 2))
 
@@ -216,7 +217,7 @@ def _fit(at: Array, measured: Array, errors: Array, start: Array) -> tuple[Array
 
 
 def _slopes(constants: Array, at: Array) -> Array:
-    """Slopes of the losses in the constants; (n, 5)."""
+    """Derivatives of the losses by the constants; (n, 5)."""
     floor, size, data, alpha, beta = constants
     of_size, of_data = np.exp(size - alpha * at[:, 0]), np.exp(data - beta * at[:, 1])
     whole = np.full(len(at), np.exp(floor))

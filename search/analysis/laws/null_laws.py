@@ -1,13 +1,13 @@
-"""Null laws of the best depth, with one constant each, which claim less than a fitted law.
+"""Baseline laws of the best depth, with one constant each, which claim less than a fitted law.
 
 They are: the same depth at every size; the same aspect ratio, `d_model / depth`; and `depth = k
 N^(1/3)`, at which a loss `E + a / depth + b / d_model` is lowest (arXiv 2602.05970). They are
-fitted to the same best depths as the laws and tested alike, so that a fitted law can be seen to do
+fitted to the same best depths as the laws and tested in the same way, to show whether a law does
 better.
 
-Layers of one form have `N = c * depth * d_model**2` parameters, so that the same aspect ratio means
-`k N^(1/3)` if embeddings are not counted: the last two are then one law. Counted with embeddings,
-`N = c * depth * d_model**2 + e * d_model`, and depth grows faster where these are a large share.
+Without embeddings, models have `N = c * depth * d_model**2` parameters, so that the last two are
+the same law. With embeddings, `N = c * depth * d_model**2 + e * d_model`, and at the same aspect
+ratio depth grows faster where embeddings are a large share.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ SAME_ASPECT_RATIO = "same aspect ratio"
 CUBE_ROOT = "cube root"
 
 SMALLEST_SHARE = 1e-3
-"""Share of embeddings in a shape's counted parameters below which they do not count."""
+"""Share of a shape's counted parameters below which its embeddings are neglected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,18 +38,18 @@ class NullLaw:
     name: str
     """`same depth`, `same aspect ratio` or `cube root`."""
     constant: float
-    """The depth; the width for each layer; or the depth at one parameter."""
+    """By name: the depth; the width divided by the depth; or the depth at one parameter."""
     error: float
     """Standard error of the constant's ln."""
     scatter: float
     """Standard deviation of ln depth about the law, beyond the errors of the optima."""
     leave_one_out_error: float | None
-    """Mean miss of ln depth when a budget is predicted from the others."""
+    """Mean absolute error of ln depth when each budget is predicted from the others."""
     params_range: tuple[int, int]
     """Smallest and largest budget fitted."""
     whole_layers: bool = False
-    """True if sizes count layers alone, so that the cube-root law is also the law of the same
-    aspect ratio."""
+    """True if sizes count only layers, so that the cube-root law is also that of the same aspect
+    ratio."""
     layer: float = 0.0
     """Parameters of a layer, divided by `d_model**2`, for the same aspect ratio."""
     embedding: float = 0.0
@@ -68,8 +68,8 @@ class NullLaw:
 
 
 def fit_null_laws(optima: Sequence[Optimum]) -> tuple[NullLaw, ...]:
-    """The null laws through the usable budgets, lowest leave-one-out error first; empty where these
-    are too few for any law.
+    """The baseline laws through the usable budgets, lowest leave-one-out error first; empty if the
+    budgets are too few.
 
     The law of the same aspect ratio is left out where it equals the cube-root law.
     """
@@ -86,8 +86,8 @@ def fit_null_laws(optima: Sequence[Optimum]) -> tuple[NullLaw, ...]:
 
 
 def as_good(law: Law, null_laws: Sequence[NullLaw]) -> tuple[NullLaw, ...]:
-    """The null laws that predict left-out budgets at least as well as a law, to a percent; empty
-    where the law itself can't be tested."""
+    """The baseline laws that predict left-out budgets about as well as a law or better (0.01 in ln
+    depth); empty if the law itself can't be tested."""
     error = law.leave_one_out_error
     if error is None:
         return ()
@@ -118,8 +118,8 @@ def _null_law(name: str, points: SizedDepths, layer: float, embedding: float) ->
 
 
 def _parameters_by_width(optima: Sequence[Optimum]) -> tuple[float, float]:
-    """Parameters of a layer over `d_model**2`, and of the embedding, as far as it counts, over
-    `d_model`: means over the best shapes; (0, 0) without any."""
+    """Mean over the best shapes of a layer's parameters divided by `d_model**2`, and of counted
+    embedding parameters divided by `d_model`; (0, 0) without shapes."""
     found = []
     for optimum in optima:
         if (shape := _best_shape(optimum)) is not None:
@@ -146,14 +146,16 @@ def _form(name: str, layer: float, embedding: float) -> Form:
 
 
 def _power_of_size(exponent: float, constant: Array, params: Array) -> tuple[Array, Array]:
-    """Depths `k N^exponent` for the constant ln k, and the slopes of their ln in it."""
+    """Depths `k N^exponent` for the constant ln k, and the derivatives of ln depth by the
+    constant."""
     return np.exp(constant + exponent * np.log(params)), np.ones((len(params), 1))
 
 
 def _same_aspect_ratio(
     layer: float, embedding: float, constant: Array, params: Array
 ) -> tuple[Array, Array]:
-    """Depths at which `c r^2 L^3 + e r L = N`, of ln r: the one root of the cubic."""
+    """Depths L that solve `c r^2 L^3 + e r L = N` for the constant ln r, and the derivatives of ln
+    depth by the constant."""
     ratio = np.exp(constant)
     p, q = embedding / (layer * ratio), params / (layer * ratio**2)
     depth = 2 * np.sqrt(p / 3) * np.sinh(np.arcsinh(1.5 * q / p * np.sqrt(3 / p)) / 3)

@@ -1,4 +1,4 @@
-"""Published recommendations: one law of depth, one law of size, and one rule of size."""
+"""Published recommendations: a law of depth, a law of size, and a rule of thumb for size."""
 
 from dataclasses import dataclass
 from math import exp
@@ -20,7 +20,7 @@ LEVINE_DEPTHS = (6, 48)
 TRILLION_NOTE = "At 1T the published constants give depth 95; the authors' own blog says 92."
 
 TOKENS_OF_A_RULE = 20
-"""Tokens a parameter that are usually named after Hoffmann et al. 2022."""
+"""Tokens per parameter of the rule of thumb attributed to Hoffmann et al. 2022."""
 CHINCHILLA = (406.4, 0.34, 410.7, 0.28)
 """A, alpha, B and beta of `E + A N^-alpha + B D^-beta`, by approach 3 of arXiv 2203.15556."""
 
@@ -68,7 +68,7 @@ class Levine2020:
         (80.5, True)
 
         Raises:
-            ValueError: below about 0.32M parameters, where it has no depth of at least 1.
+            ValueError: below about 0.32M parameters, where the law has no depth of at least 1.
         """
         check_params(params)
         line = np.array([LEVINE_A, LEVINE_B])

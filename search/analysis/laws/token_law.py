@@ -1,6 +1,6 @@
 """The law of depth over parameters and tokens: `ln depth = a + b ln params + c ln tokens`.
 
-Fitted to the best depths of several budgets at several horizons as the laws over sizes are
+It is fitted to the best depths of several budgets at several horizons, like the laws over sizes
 (`law_fit.py`). Best depths of one budget at several horizons may come from the same trainings, and
 the correlation of their errors is not known. So the covariance is at least that of independent
 errors, and at least that of one error shared by all horizons of a budget.
@@ -29,10 +29,10 @@ from fathom.search.analysis.laws.law_fit import (
 from fathom.search.analysis.losses.depth_estimates import Array
 
 FEWEST_POINTS = 4
-"""Fewest best depths: three constants pass through any three, and only a fourth can disagree."""
+"""Fewest best depths: three constants fit any three exactly, and only a fourth can disagree."""
 LEAST_SPREAD = 0.25
-"""Standard deviation of ln size at equal tokens, and of ln tokens at equal size, below which best
-depths do not tell the two apart: about that of horizons a factor of 1.7 apart."""
+"""Least standard deviation of ln size at equal tokens, and of ln tokens at equal size, to separate
+their effects: about that of horizons a factor of 1.7 apart."""
 NAME = "power law over parameters and tokens"
 Row = tuple[float, float, float]
 
@@ -60,10 +60,10 @@ class TokenLaw:
     tokens_range: tuple[int, int]
     """Fewest and most tokens fitted."""
     ratio_range: tuple[float, float]
-    """Fewest and most tokens a parameter fitted."""
+    """Fewest and most tokens per parameter fitted."""
     leave_one_out_error: float | None
-    """Mean error of ln depth when the horizons of a budget are predicted from the other budgets;
-    None when the law can't be fitted without one of them."""
+    """Mean error of ln depth when the horizons of each budget are predicted from the other budgets;
+    None when the law can't be fitted without one of the budgets."""
     scatter: float = 0.0
     """Standard deviation of ln depth about the law, beyond the errors of the optima."""
 
@@ -76,11 +76,11 @@ class TokenLaw:
     def predict(self, params: float, tokens: float | None = None) -> Prediction:
         """The predicted depth and width for a number of parameters and of tokens.
 
-        The interval is for the true best depth of a new budget of this size at this horizon: the
-        error of the law and the scatter about it.
+        The interval is for the true best depth of a new budget of this size at this horizon, with
+        the error of the law and the scatter about it.
 
         Raises:
-            ValueError: when the law has no depth of at least 1 there, or without `tokens`.
+            ValueError: when the law has no depth of at least 1 there, or `tokens` is None.
         """
         check_params(params)
         if tokens is None or not (isfinite(tokens) and tokens > 0):
@@ -100,8 +100,8 @@ class TokenLaw:
 
 
 def fit_token_law(optima: Sequence[Optimum]) -> TokenLaw | None:
-    """The law through the best depths of several budgets at several horizons; None where these are
-    too few, do not tell sizes and tokens apart, or are not counted in parameters and tokens."""
+    """The law through the best depths of several budgets at several horizons; None if these are too
+    few, do not separate sizes from tokens, or are not in parameters and tokens."""
     counted = [o for o in usable(optima) if o.count.of_parameters and o.spend.coin is Coin.TOKENS]
     if len(counted) < FEWEST_POINTS:
         return None
@@ -135,7 +135,8 @@ def _law(fit: LawFit, points: SizedDepths, count: Count) -> TokenLaw:
 
 
 def depth_of_both(line: Array, at: Array) -> tuple[Array, Array]:
-    """Depths (n,) for sizes and tokens (n, 2), and the slopes of their ln in a, b and c (n, 3)."""
+    """Depths (n,) for sizes and tokens (n, 2), and the derivatives of ln depth by a, b and c (n,
+    3)."""
     slopes = _slopes(at)
     return np.exp(slopes @ line), slopes
 
@@ -150,8 +151,7 @@ def _form_and_fit(points: SizedDepths) -> tuple[Form, LawFit] | None:
 
 
 def _fit(points: SizedDepths) -> LawFit | None:
-    """The law through the points; None where the measured ones do not tell sizes and tokens
-    apart."""
+    """The fit to the points; None where the measured points do not separate sizes from tokens."""
     measured = points.measured
     if not tells_apart(measured.params):
         return None
@@ -161,7 +161,8 @@ def _fit(points: SizedDepths) -> LawFit | None:
 
 
 def tells_apart(at: Array) -> bool:
-    """True if, of sizes and tokens (n, 2), each varies at equal values of the other."""
+    """True if sizes and tokens, the columns of `at` (n, 2), each vary enough at equal values of the
+    other."""
     if len(at) < 3:
         return False
     sizes, tokens = np.log(at).T

@@ -1,9 +1,9 @@
-"""The best depth at a size, by both laws of depth, each weighed by how well it fits the budgets.
+"""The best depth at a size by both laws of depth, weighted by how well each fits the budgets.
 
-One law's interval says nothing of the chance that the other law is true: where the logarithmic law
-fits a little better but the power law is true, the interval misses far out. At 10 to 100 times the
-largest of three to five budgets the interval of the law that fits best held the best depth in 59 to
-81 % of planted studies, and the mixture's interval in 95 to 98 %
+One law's interval ignores the chance that the other law is true: if the logarithmic law fits a
+little better but the power law is true, its interval is wrong at large sizes. At 10 to 100 times
+the largest of three to five budgets the interval of the law that fits best held the best depth in
+59 to 81 % of planted studies, and the mixture's interval in 95 to 98 %
 (`tests/search/analysis/laws/test_weighed_laws.py` has a smaller run).
 """
 
@@ -24,25 +24,25 @@ from fathom.search.analysis.laws.law import (
 )
 
 TAILS = 0.025, 0.5, 0.975
-"""Quantiles of an answer: the ends of its 95 % interval, and the middle."""
+"""Quantiles of a prediction: the low end of its 95 % interval, the median, and the high end."""
 FURTHEST = 12.0
-"""Standard deviations within which every quantile of `TAILS` lies."""
+"""Standard deviations from a law's mean within which every quantile of `TAILS` is searched."""
 
 
 @dataclass(frozen=True, slots=True)
 class WeighedLaw:
-    """A law with its probability among the laws, and what it predicts."""
+    """A law, its probability among the laws, and its prediction at one size."""
 
     law: Law
     weight: float
     mean: float
     """ln of the best depth at the size asked for."""
     variance: float
-    """Its variance, the scatter of budgets about the law included."""
+    """Variance of `mean`, including the scatter of budgets about the law."""
 
 
 def law_names(weights: Mapping[str, float]) -> str:
-    """Names of laws with these probabilities, the likeliest first.
+    """The names of laws as one text, the likeliest first.
 
     >>> law_names({"logarithmic": 0.38, "power": 0.62})
     'power and logarithmic'
@@ -51,7 +51,7 @@ def law_names(weights: Mapping[str, float]) -> str:
 
 
 def law_words(name: str) -> str:
-    """The laws behind a prediction, for a sentence.
+    """The words for a prediction's laws in a sentence.
 
     >>> law_words("power"), law_words("power and logarithmic")
     ('the power law', 'the power and logarithmic laws')
@@ -66,11 +66,11 @@ class WeighedLaws:
     laws: tuple[Law, ...]
     """The laws, at least one, by ascending error on left-out budgets."""
     weights: dict[str, float]
-    """Law -> its probability among the laws."""
+    """Name of a law -> its probability among the laws."""
 
     @property
     def name(self) -> str:
-        """The names of the laws, the likeliest first, as a prediction has them."""
+        """The names of the laws as one text, the likeliest first, as in `Prediction.law`."""
         return law_names(self.weights)
 
     @property
@@ -87,7 +87,7 @@ class WeighedLaws:
         )
 
     def predict(self, params: float, tokens: float | None = None) -> Prediction:
-        """The best depth at a size, the median, with its 95 % interval, whatever the `tokens`.
+        """The median of the best depth at a size, with its 95 % interval, whatever the `tokens`.
 
         Raises:
             ValueError: when the best depth would be below 1 there.
@@ -107,8 +107,8 @@ class WeighedLaws:
 
 
 def weigh_laws(optima: Sequence[Optimum]) -> WeighedLaws | None:
-    """The laws that fit the optima of the budgets; None where none does, for example with fewer
-    than three usable budgets."""
+    """The laws that fit the optima of the budgets; None if no law fits, for example with fewer than
+    three usable budgets."""
     evidence = laws_with_evidence(optima)
     if not evidence:
         return None
@@ -118,7 +118,7 @@ def weigh_laws(optima: Sequence[Optimum]) -> WeighedLaws | None:
 
 
 def _quantile(laws: Sequence[WeighedLaw], share: float) -> float:
-    """The depth below which the best one lies with probability `share`."""
+    """The depth below which the best depth lies with probability `share`."""
     ends = [each.mean + side * FURTHEST * sqrt(each.variance) for each in laws for side in (-1, 1)]
 
     def excess(log_depth: float) -> float:

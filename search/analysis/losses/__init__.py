@@ -1,1 +1,1 @@
-"""Losses of trainings, of shapes and of depths: noise, stalls, rates, forecasts."""
+"""Estimates of losses of trainings, shapes and depths: noise, stalls, rates, forecasts."""

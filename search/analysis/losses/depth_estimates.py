@@ -35,9 +35,8 @@ from fathom.search.records import Scale, Stage, TrialRecord
 Array = NDArray[np.float64]
 
 PARAMS_SLOPE = (-0.2, 0.1)
-"""Prior mean and standard deviation of the slope of loss, in nats for each unit of ln(parameters).
-The Gemstones models give -0.36 at 0.1B to -0.14 at 2B. Within a tolerance of 0.5 % it hardly
-matters."""
+"""Prior mean and standard deviation of the slope of loss, in nats per unit of ln(parameters). The
+Gemstones models give -0.36 at 0.1B to -0.14 at 2B. For sizes within 0.5 % it hardly matters."""
 RATIO_SLOPE = (0.0, 0.03)
 """Prior mean and standard deviation of the slope of loss, in nats for each unit of ln(ff_ratio): a
 few hundredths up or down."""
@@ -46,14 +45,15 @@ RATIO_CURVATURE = (0.01, 0.02)
 ln(ff_ratio): there is a best ratio, and it matters little (Kaplan et al. 2020: within a factor of 2
 of the best the loss changes by well under 1 %)."""
 FAR = 0.5
-"""Misfit of a shape to the effects of size and ratio near the best, as a share of its height above
-the best. At depth 1 a wider model gained 0.16 nats where at depth 3 it gained 0.03."""
+"""Misfit of a shape to the effects of size and ratio, as a share of its height above the best,
+since these effects are estimated near the best. A wider model gained 0.16 nats at depth 1, but 0.03
+at depth 3."""
 KNOWN_NOISE = 3
-"""Fewest degrees of freedom at which the noise counts as measured."""
+"""Degrees of freedom that the noise has at least in tests and intervals."""
 NO_ERRORS: Mapping[Shape, float] = {}
-"""Losses have no errors besides the noise between seeds."""
+"""No errors of losses besides the noise between seeds."""
 CLOSE = 1e-6
-"""Excess of a sum of squared residuals below which the fitted variance has converged."""
+"""Excess of the sum of squared residuals at which the fit of a variance has converged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,8 @@ class DepthEstimates:
     """Estimates of all depths with a finished trial, ascending, and the noise between seeds."""
 
     noise: float
-    """Standard deviation between seeds, nats, by the repeats and the prior, or as stated."""
+    """Standard deviation of the loss between seeds, nats, by repeats and the prior, or as
+    stated."""
     repeats: Repeats
     depths: tuple[DepthEstimate, ...] = ()
     covariance: Array = field(default_factory=lambda: np.zeros((0, 0)))
@@ -85,8 +86,8 @@ class DepthEstimates:
     params_slope: float = PARAMS_SLOPE[0]
     """Slope by which the losses were corrected for size, nats for each unit of ln(parameters)."""
     best_ratio: float = 1.0
-    """Feed-forward ratio with the lowest upper bound of loss among the finished trials; the typical
-    one where none is better by two standard errors."""
+    """Feed-forward ratio, in the range of the finished trials, with the lowest upper bound of loss
+    (two standard errors); the typical ratio where no other is clearly better."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +111,12 @@ def estimate_depths(
     noise: float | None = None,
     errors: Mapping[Shape, float] = NO_ERRORS,
 ) -> DepthEstimates:
-    """The depth estimates of one budget's records; `noise` between seeds is measured unless it is
-    stated, and `errors` are further standard errors of the losses of shapes, nats.
+    """The depth estimates of one budget's records; `noise` between seeds, nats, is measured if
+    None, and `errors` are further standard errors of the losses of shapes, nats.
 
-    A depth with confirmation trials is estimated from the shapes that have some: exploration trials
-    were selected for low losses. Its other trials still help to estimate the effects of ratio and
-    size.
+    A depth with confirmation trials is estimated from the shapes with such trials, since
+    exploration trials were selected for low losses. Its other trials help to estimate the effects
+    of ratio and size.
     """
     kept = without_stalled(records)
     repeats = trials_noise(kept, noise)
@@ -142,19 +143,19 @@ def combine_shapes(shapes: Sequence[ShapeLoss], repeats: Repeats = UNKNOWN) -> D
 
 
 def seed_noise(records: Sequence[TrialRecord], stalls: Stalls | None = None) -> Repeats:
-    """Returns the noise between seeds, from finished trials that differ in the seed alone; it is at
-    least the rounding error of the losses."""
+    """Returns the noise between seeds, from finished trials that differ only in the seed; the noise
+    is at least the rounding error of the losses."""
     return _noise_among(without_stalled(records, stalls))
 
 
 def trials_noise(kept: Sequence[TrialRecord], noise: float | None) -> Repeats:
-    """The noise, nats: as stated, or by the repeats among the `kept` trials, which are those that
-    did not stall."""
+    """The noise between seeds: `noise`, nats, if stated, otherwise by repeats among `kept`, the
+    trials that did not stall."""
     return _noise_among(kept) if noise is None else Repeats(noise, STATED_NOISE)
 
 
 def _noise_among(kept: Sequence[TrialRecord]) -> Repeats:
-    """The noise by repeats among trials that did not stall."""
+    """The noise between seeds by repeats among trials that did not stall."""
     losses: dict[tuple[Shape, Scale], list[float]] = defaultdict(list)
     for record in kept:
         if record.loss is not None:
@@ -167,11 +168,11 @@ def _noise_among(kept: Sequence[TrialRecord]) -> Repeats:
 
 
 def shape_losses(records: Sequence[TrialRecord], noise: float) -> Iterator[ShapeLoss]:
-    """Yields the mean loss of each shape with a finished trial, at its best rate and decay, by
-    depth.
+    """Yields the mean loss of each shape with a finished trial, at its best learning rate and
+    weight decay, in order of depth.
 
-    A shape without a bracket of rates or decays is granted the gain of the bracketed depths around
-    it.
+    A shape without trials at several rates or decays gets the gain of the nearest depths with such
+    trials.
     """
     seeds = losses_by_seed(records)
     finished = [record for record in records if record.loss is not None]
@@ -188,7 +189,7 @@ def shape_losses(records: Sequence[TrialRecord], noise: float) -> Iterator[Shape
 
 class _Regression:
     """A generalised least-squares fit: loss of a shape = a level for each depth + effects of size
-    and ratio. The three covariates have priors, since a handful of shapes can not determine them.
+    and ratio. The three effects have priors, since a handful of shapes can't determine them.
     """
 
     def __init__(self, shapes: Sequence[ShapeLoss]) -> None:
@@ -211,8 +212,8 @@ class _Regression:
         self.levels, self.covariance, self.by_seeds = self._fit_levels(noise, besides)
 
     def depth(self, group: int) -> DepthEstimate:
-        """The estimate of one group of trials; its best shape is chosen by losses shrunk towards
-        the fit."""
+        """The estimate of a group, the shapes of one depth and stage; its best shape is the one
+        with the lowest loss after shrinkage towards the fit."""
         depth, stage = self.groups[group]
         shapes = [s for s in self.shapes if (s.shape.depth, s.stage) == (depth, stage)]
         return DepthEstimate(
@@ -224,8 +225,8 @@ class _Regression:
         )
 
     def best_ratio(self) -> float:
-        """The ratio with the lowest upper bound of the parabola in ln ratio, inside the ratios that
-        finished."""
+        """The feed-forward ratio, in the range of the finished shapes, with the lowest upper bound
+        of the parabola in ln ratio."""
         ratios = self._design[:, -2]
         tried = np.linspace(ratios.min(), ratios.max(), 101)
         powers = np.stack([tried, tried**2])
@@ -234,7 +235,8 @@ class _Regression:
         return float(np.exp(self._centre + tried[bound.argmin()]))
 
     def _shrunk_loss(self, shape: ShapeLoss) -> float:
-        """The loss of a shape, shrunk towards the fit by the noise's share of its residual."""
+        """The loss of a shape, shrunk towards the fit by the share of the residual that is
+        noise."""
         expected = float(self._row(shape) @ np.concatenate([self.levels, self.slopes]))
         return expected + self.between / (self.between + shape.variance) * (shape.loss - expected)
 
@@ -244,8 +246,8 @@ class _Regression:
         return np.array([*level, shape.log_params, ratio, ratio**2])
 
     def _fit_slopes(self, variance: Array) -> tuple[Array, Array]:
-        """Returns the effects of size and ratio, (3,), and their covariance, (3, 3); the levels are
-        free."""
+        """Returns the effects of size and ratio, (3,), and their covariance, (3, 3); levels have no
+        prior."""
         means, errors = np.array([PARAMS_SLOPE, RATIO_SLOPE, RATIO_CURVATURE]).T
         prior = np.hstack([np.zeros((3, len(self.groups))), np.eye(3)]) / errors[:, None]
         rows = np.vstack([self._design / np.sqrt(variance)[:, None], prior])
@@ -271,9 +273,9 @@ class _Regression:
         return levels, by_seeds + by_shapes + by_slopes, by_seeds
 
     def _between(self, noise: Array) -> float:
-        """Variance between shapes of a depth beyond noise and covariates.
+        """Variance between shapes of a depth, beyond noise and the effects of size and ratio.
 
-        It is fitted without the priors: their pull would pass for a difference between shapes.
+        It is fitted without the priors, whose effect would look like a difference between shapes.
         """
 
         def misses(between: float) -> tuple[Array, Array]:
@@ -287,13 +289,13 @@ class _Regression:
 
 def excess_variance(misses: Callable[[float], tuple[Array, Array] | None], spare: int) -> float:
     """The variance, at least 0, by which squared residuals of a fit exceed their squared errors
-    (Paule & Mandel). Added to the squared errors, it makes the sum of squared residuals, in units
-    of these errors, equal `spare`.
+    (Paule & Mandel). With it added to the squared errors, the sum of squared residuals, in units of
+    these errors, equals `spare`, the degrees of freedom.
 
     `misses` fits with a given added variance; it returns the residuals in standard errors, and the
-    standard errors, or None where no fit is found. Solved by Newton's method: the sum falls ever
-    more slowly as the variance grows, so no step from 0 goes too far. At a least-squares fit, the
-    sum does not change with the coefficients.
+    standard errors, or None where no fit is found. Newton's method from 0 never overshoots, since
+    the sum is convex in the variance. At a least-squares fit, the sum does not change with the
+    coefficients.
     """
     variance = 0.0
     while spare > 0 and (found := misses(variance)):
@@ -325,17 +327,16 @@ class LossDifference:
 
     @property
     def is_settled(self) -> bool:
-        """True if the interval does not hold 0."""
+        """True if the interval excludes 0."""
         return self.low > 0 or self.high < 0
 
 
 def best_loss(estimates: DepthEstimates, *, confidence: float = 0.95) -> BestLoss | None:
-    """The best loss of a budget; None without a whole training.
+    """The best loss of a budget, with its interval; None without a finished trial.
 
-    The best of several depths is also the luckiest of them. So the interval holds for the lowest of
-    the true losses: each depth has an interval of its own, wide enough for all of them to hold
-    together (Bonferroni). The result reaches from the lowest of their lower ends to the lowest of
-    their upper ends.
+    The best of several depths is also the luckiest. So the interval is for the lowest of the true
+    losses: each depth gets an interval wide enough for all of them to hold at once (Bonferroni),
+    and the result reaches from the lowest of their lower ends to the lowest of their upper ends.
     """
     depths = estimates.depths
     if not depths:
@@ -352,8 +353,8 @@ def best_loss(estimates: DepthEstimates, *, confidence: float = 0.95) -> BestLos
 
 
 def loss_difference(first: BestLoss, other: BestLoss) -> LossDifference:
-    """The difference of two best losses of independent searches, from their own intervals (the
-    method of variance estimates recovery, Zou & Donner 2008)."""
+    """The difference of the best losses of two independent searches, from the interval of each
+    (method of variance estimates recovery, Zou & Donner 2008)."""
     difference = first.loss - other.loss
     return LossDifference(
         difference=difference,

@@ -8,7 +8,7 @@ from fathom.search.analysis.losses.metric_trials import metric_trials
 from fathom.search.records import TrialRecord, by_budget
 
 NAMED = re.compile(r"(?P<kind>exact_match|accuracy|bleu|chrf)/(?P<split>[^/]+)(/all)?")
-"""Pattern of a metric of a whole split, such as `exact_match/gen/all`; not of one category."""
+"""Pattern of the name of a metric of a whole split, such as `exact_match/gen/all`."""
 SCORES = ("bleu", "chrf")
 """Metrics of translations, from 0 to 100, each measured for several ways of decoding."""
 
@@ -25,21 +25,21 @@ class DepthMetric:
     split: str
     """The split; for a score, the way of decoding: `beam` or `greedy`."""
     values: Mapping[int, tuple[float, ...]]
-    """Depth, ascending -> the last value of each trial that represents it."""
+    """Depth, ascending -> last value of each trial that represents the depth (`metric_trials`)."""
 
     @property
     def is_score(self) -> bool:
-        """True for a score from 0 to 100, false for a share from 0 to 1."""
+        """True for a score from 0 to 100, False for a share from 0 to 1."""
         return self.kind in SCORES
 
     @property
     def nothing_learned(self) -> bool:
-        """True if every trial of every depth has 0: depths can't be compared by it."""
+        """True if the metric is 0 in every trial, so that depths can't be compared by it."""
         return not any(value for values in self.values.values() for value in values)
 
 
 def find_depth_metrics(records: Sequence[TrialRecord]) -> tuple[DepthMetric, ...]:
-    """Returns the metrics that every trial of a budget measured, by budget and name."""
+    """Returns the metrics that every trial of a budget measured, in order of budget and name."""
     found: list[DepthMetric] = []
     for budget, of_budget in by_budget(records).items():
         trials = metric_trials(of_budget)

@@ -1,9 +1,9 @@
 """Forecasts of the loss at the horizon for trials that have not finished.
 
-A loss says little before the horizon: the decrease still to come is several times the difference
-between shapes, and deep models start slowly. But the decrease is nearly the same for all shapes of
-a budget, and its differences are linear in ln depth: the depth bias. The slopes of all curves show
-the depth bias, and so do trials that trained further.
+A loss before the horizon says little: the decrease still to come is several times the difference
+between shapes, and deep models learn slowly at first. But that decrease is nearly the same for all
+shapes of a budget, and its differences are linear in ln depth, with a slope called depth bias. The
+slopes of all curves, and trials that trained further, show the depth bias.
 """
 
 import statistics
@@ -19,23 +19,23 @@ from fathom.search.analysis.losses.rung_value import LOOK_BACK, MEDIAN_OF, media
 from fathom.search.records import ENDED_BADLY, Stage, TrialRecord
 
 SHORTEST_LOOK_BACK = 1.5
-"""Least factor between the tokens of a rung and of the beginning of a curve whose slope is used."""
+"""Least factor between a rung's tokens and the tokens from which a curve's slope is measured."""
 RECENT = 0.75
-"""Evaluations before this share of the tokens do not measure the loss there."""
+"""Evaluations before this share of some tokens don't count for the loss at these tokens."""
 DEPTH_BIAS = (0.04, 0.06)
-"""Prior mean and standard deviation of the depth bias: the change of the decrease still to come
-with each unit of ln(depth), as a share of it. 0.15 among Gemstones models of 0.1B, -0.03 to 0.05 in
-three classes more."""
+"""Prior mean and standard deviation of the depth bias: the change of the decrease still to come per
+unit of ln(depth), as a share of that decrease. It was 0.15 among Gemstones models of 0.1B, and
+-0.03 to 0.05 at three other sizes."""
 SIZE_BIAS = (0.3, 0.15)
-"""The same for each unit of ln(size), for models that all spend the same amount: the loss of larger
-ones, which see fewer tokens, falls later. 0.3 follows from a loss that falls with tokens^-0.3."""
+"""The same per unit of ln(size), for models that all spend an equal amount: the loss of larger
+models, which see fewer tokens, falls later. 0.3 follows from a loss that falls with tokens^-0.3."""
 SCATTER = 0.05
-"""Standard deviation of the decrease still to come about the line, as a share of it: 0.03 to 0.07
-in the same classes, from a sixteenth to half of the horizon."""
+"""Standard deviation of the decrease still to come about that line, as a share of the decrease. It
+was 0.03 to 0.07 among the same models, from a sixteenth to half of the horizon."""
 SLOPE_SCATTER = (0.1, 3)
-"""Prior of the error of an extrapolation by the slope of a single curve: its standard deviation, as
-a share of the decrease, and the number of trials that the prior weighs as much as. Measured: 0.03
-among the Gemstones models, 0.12 to 0.15 among models of 60k."""
+"""Prior of the error of extrapolating a single curve by its slope: standard deviation, as a share
+of the decrease, and the prior's weight as a number of trials. It was 0.03 among the Gemstones
+models, and 0.12 to 0.15 among models of 60k parameters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +45,15 @@ class RungForecast:
     loss: float
     """Forecast loss at the horizon, nats."""
     error: float
-    """Standard error of its difference from the lowest forecast, beside the noise of seeds."""
+    """Standard error of the difference between `loss` and the lowest forecast, without the noise of
+    seeds."""
 
 
 def forecastable(records: Sequence[TrialRecord]) -> list[TrialRecord]:
     """The trials whose final loss is known or can be forecast.
 
-    A confirming trial counts only once it has finished: too few others have trained as far to show
-    the decrease still to come, least of all in the cool-down.
+    A confirmation trial counts only once it has finished: too few others have trained as far to
+    show the decrease still to come, least of all in the cool-down of the learning rate.
     """
     return [r for r in records if r.spec.stage is Stage.EXPLORE or r.loss is not None]
 
@@ -62,7 +63,7 @@ def forecasts(
 ) -> list[ShapeLoss]:
     """The final loss of each trial, known or forecast, with its variance, sorted by depth.
 
-    Finished trials among `others` inform them, and are not part of the result.
+    Finished trials among `others` inform the forecasts, but are not part of the result.
     """
     found = forecasts_by_trial(records, others).values()
     return sorted(found, key=lambda forecast: forecast.shape.depth)
@@ -71,9 +72,10 @@ def forecasts(
 def forecasts_by_trial(
     records: Sequence[TrialRecord], others: Sequence[TrialRecord] = ()
 ) -> dict[str, ShapeLoss]:
-    """Name of each trial with a curve -> its final loss, known or forecast, with its variance.
+    """Name of each trial with a curve -> its final loss, measured or forecast, with its variance.
 
-    Trials that trained furthest are forecast first, as their forecasts inform those of the others.
+    Trials that trained furthest are forecast first, as their forecasts inform those of the other
+    trials.
     """
     noise = seed_noise(records).likely_noise
     trials = [_Trial(r) for r in records if r.curve and r.outcome not in ENDED_BADLY]
@@ -94,7 +96,7 @@ def forecast_ranking(
 ) -> dict[str, RungForecast]:
     """The forecast of each trial that reached a rung, by trial name.
 
-    It uses the curves up to the rung only, so that no trial is better known than another.
+    Only the curves up to the rung are used, so that all trials are compared with equal information.
     """
     trials = [_Trial(r, until=rung, median_of=median_of) for r in records if rung in r.rungs]
     if not trials:
@@ -119,10 +121,11 @@ def extrapolated_loss(
     horizon: float,
     median_of: int = MEDIAN_OF,
 ) -> float | None:
-    """The loss at the horizon by the line through a curve's losses at `tokens` and a quarter of it.
+    """The loss at the horizon, extrapolated from a curve's losses at `tokens` and at a quarter of
+    `tokens`.
 
-    The line is straight in 1 / sqrt(tokens). Both losses are medians, and nothing is fitted that
-    few and noisy evaluations could upset. None when the curve is too short.
+    The extrapolation is linear in 1 / sqrt(tokens). Both losses are medians, for robustness to few
+    and noisy evaluations. None when the curve is too short.
     """
     if not times or times[0] > tokens:
         return None
@@ -135,7 +138,7 @@ def extrapolated_loss(
 
 
 X = tuple[float, ...]
-"""ln depth, and ln size where a budget leaves it free."""
+"""ln depth, and also ln size where the budget leaves the size free."""
 
 
 class _Trial:
@@ -154,7 +157,8 @@ class _Trial:
         self.tokens = self.times[-1]
 
     def loss_at(self, tokens: float) -> float:
-        """Returns the loss of the rung at `tokens`, else the median of the last evaluations."""
+        """Returns the loss at the rung of `tokens` or, without such a rung, the median of the last
+        evaluations up to `tokens`."""
         rung = self.record.rungs.get(int(tokens))
         return _level(self.times, self.losses, tokens, self._median_of)[1] if rung is None else rung
 
@@ -168,29 +172,29 @@ class _Trial:
         return None if end is None else self.loss_at(tokens) - end
 
     def end(self, line: "_Line") -> tuple[float, float]:
-        """The trial's loss at the horizon and its standard error, not counting the noise of its
-        seed."""
+        """The trial's loss at the horizon, measured or forecast, and its standard error without the
+        noise of the seed."""
         loss = self.record.loss
         return (loss, 0.0) if loss is not None else self.expected(line)
 
     def expected(self, line: "_Line") -> tuple[float, float]:
-        """Forecast of the final loss and its standard error, not counting the noise of its seed."""
+        """Forecast of the final loss, and its standard error without the noise of the seed."""
         coming, error = line.still_to_come(self.x)
         return self.loss_at(self.tokens) - coming, error
 
     def shape_loss(self, loss: float, error: float) -> ShapeLoss:
-        """Estimate of the loss of the shape. All trials count as one stage here, since the question
-        is which depth is best, not how certain that is."""
+        """The final loss as an estimate for the shape. All trials count as one stage here, since
+        the question is which depth is best, not how certain that is."""
         spec = self.record.spec
         return ShapeLoss(Stage.EXPLORE, spec.shape, self.record.ln_size, loss, error**2, 1)
 
 
 class _Line:
     """Fitted decrease of the loss from some tokens to the horizon: a straight line in ln depth, and
-    in ln size where that is free.
+    in ln size where the size is free.
 
-    Least squares with a prior on each slope. Extrapolations have a level of their own, since they
-    are all off by about as much: they only show the depth bias.
+    The fit is by least squares with a prior on each slope. Extrapolations of single curves have a
+    separate level, since all are wrong by about the same amount: they only show the slopes.
     """
 
     def __init__(
@@ -217,7 +221,7 @@ class _Line:
         self._found = self._covariance @ design.T @ (table[:, -2] / table[:, -1])
 
     def still_to_come(self, x: X) -> tuple[float, float]:
-        """Returns the decrease still to come at `x` and its standard error, nats."""
+        """Returns the decrease still to come at `x`, and its standard error, in nats."""
         at = np.array([float(self._level == 0), float(self._level == 1), *x])
         variance = float(at @ self._covariance @ at) + SCATTER**2
         return self.scale * float(at @ self._found), self.scale * sqrt(variance)

@@ -8,11 +8,11 @@ from fathom.search.records import Stage, TrialRecord
 
 
 def metric_trials(records: Sequence[TrialRecord]) -> dict[int, list[TrialRecord]]:
-    """Returns depth, ascending -> its finished trials: one for each shape and seed, at the rate of
-    lowest loss.
+    """Returns depth, ascending -> its finished trials: for each shape and seed, the trial with the
+    lowest loss over learning rates.
 
-    Only confirmation trials count where there are any, as in `depth_estimates.py`: exploration
-    trials were selected for having come out low.
+    If a depth has confirmation trials, only these count, as in `depth_estimates.py`: exploration
+    trials were selected for low losses.
     """
     finished = [record for record in records if record.loss is not None]
     confirmed = {r.spec.shape.depth for r in finished if r.spec.stage is Stage.CONFIRM}

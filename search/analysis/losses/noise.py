@@ -12,9 +12,9 @@ of 20k to 80k parameters showed 0.010 to 0.016, models of 100M 0.001 to 0.005.""
 STATED_NOISE = 1000
 """Degrees of freedom of a noise that a person states, which is taken as known."""
 SMALLEST_NOISE = 1e-6
-"""Smallest noise, nats: it keeps weights finite when replicates agree to the last bit."""
+"""Smallest noise, nats, so that weights stay finite when repeats are exactly equal."""
 MOST_DECIMALS = 6
-"""Fewest decimals of losses at which rounding does not matter."""
+"""Decimals of losses from which on rounding does not matter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Repeats:
 
     @property
     def ln_noise(self) -> tuple[float, float]:
-        """Mean and standard deviation of the ln of the noise, by the repeats and the prior."""
+        """Posterior mean and standard deviation of ln noise, by the repeats and the prior."""
         prior, known = USUAL_NOISE[1] ** -2, 2.0 * self.degrees_of_freedom
         measured = log(max(self.noise, SMALLEST_NOISE))
         mean = (prior * log(USUAL_NOISE[0]) + known * measured) / (prior + known)
@@ -36,13 +36,13 @@ class Repeats:
 
     @property
     def likely_noise(self) -> float:
-        """The likeliest noise, nats, by the repeats and the prior, or as it was stated."""
+        """The likeliest noise, nats, by the repeats and the prior, or as a person stated it."""
         return self.noise if self.degrees_of_freedom >= STATED_NOISE else exp(self.ln_noise[0])
 
 
 def rounding_error(losses: Sequence[float]) -> float:
-    """Returns the standard deviation of rounding, nats, by the decimals of the losses: repeats that
-    are equal after rounding may differ by as much."""
+    """Returns the standard deviation of rounding, nats, by the decimals of the losses; repeats that
+    look equal may differ by that much."""
     for decimals in range(MOST_DECIMALS):
         if all(round(loss, decimals) == loss for loss in losses):
             return float(10**-decimals / sqrt(12))
@@ -54,8 +54,8 @@ UNKNOWN = Repeats(0.0, 0)
 
 
 def pooled(groups: Iterable[Sequence[float]]) -> Repeats:
-    """Returns the noise, nats, within groups of losses that differ in the seed alone, pooled over
-    the groups; unknown where no group has two losses."""
+    """Returns the noise between seeds, pooled over groups of losses, nats, that each differ only in
+    the seed; unknown where no group has two losses."""
     squares, freedom = 0.0, 0
     for losses in groups:
         if len(losses) > 1:

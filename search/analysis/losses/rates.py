@@ -1,7 +1,7 @@
-"""The learning rate and the weight decay that suit a shape best, from trials at several, and their
-gains.
+"""Finds the best learning rate and weight decay of a shape from trials at several values, called a
+bracket, and their gains.
 
-Each is bracketed while the other is the study's own, and their gains add up.
+In a bracket of one of them, the other has the study's own value; the gains of both are added.
 """
 
 from collections import defaultdict
@@ -18,25 +18,25 @@ from fathom.models.shape import Shape
 from fathom.search.records import UNSCALED, Scale, TrialRecord
 
 UNSTABLE = 0.5
-"""Loss above the lowest of a bracket, nats, from which a rate counts as nearly diverging and is
-left out of the parabola: usual brackets span a few hundredths."""
+"""Height above a bracket's lowest loss, nats, from which a rate counts as nearly diverging and is
+left out of the parabola; losses of usual brackets span a few hundredths."""
 
 
 class Factor(StrEnum):
-    """Setting of the training that a bracket varies; its value is a field's name in `Scale`."""
+    """Setting that a bracket varies; the value is the name of a field of `Scale`."""
 
     RATE = "rate"
     DECAY = "decay"
 
     @cache
     def scale(self, multiple: float) -> Scale:
-        """The scale with this multiple of the factor, and the study's own value of the other
+        """The `Scale` with this multiple of the factor, and the study's own value of the other
         factor."""
         return UNSCALED._replace(**{self.value: multiple})
 
 
 def losses_by_seed(records: Sequence[TrialRecord]) -> dict[Shape, dict[int, dict[Scale, float]]]:
-    """Returns shape -> seed -> multiples of rate and decay -> loss of the finished trial."""
+    """Returns shape -> seed -> multiples of rate and decay -> loss of the finished trial, nats."""
     found: dict[Shape, dict[int, dict[Scale, float]]] = defaultdict(lambda: defaultdict(dict))
     for record in records:
         if (loss := record.loss) is not None:
@@ -46,7 +46,7 @@ def losses_by_seed(records: Sequence[TrialRecord]) -> dict[Shape, dict[int, dict
 
 @dataclass(frozen=True, slots=True)
 class Bracket:
-    """The best multiple of a factor for a shape, from trials of one seed at several."""
+    """The best multiple of a factor for a shape, from trials of one seed at several multiples."""
 
     depth: int
     best: float
@@ -58,7 +58,7 @@ class Bracket:
 
 
 def brackets(records: Sequence[TrialRecord]) -> dict[Factor, list[Bracket]]:
-    """The brackets of each factor that finished, by depth."""
+    """Factor -> its brackets with finished trials, in order of depth."""
     found: dict[Factor, list[Bracket]] = {factor: [] for factor in Factor}
     for shape, seeds in sorted(losses_by_seed(records).items(), key=lambda item: item[0].depth):
         for seed, factor in product(seeds.values(), Factor):
@@ -87,12 +87,11 @@ def _bracket_of(depth: int, losses: Mapping[float, float]) -> Bracket:
 
 
 def granted_gain(x: float, known: Sequence[Bracket]) -> tuple[float, float]:
-    """The gain at ln depth `x` between the depths of a factor's brackets, nats, and its variance in
-    units of the variance between seeds.
+    """The gain, nats, at ln depth `x`, interpolated between a factor's brackets, and its variance
+    in units of the variance between seeds.
 
     Between two brackets the ln of the best multiple is linear in ln depth, and the gain is
-    proportional to the square of this ln. Beyond the outermost bracket the gain is that of the
-    outermost.
+    proportional to the square of that ln. Beyond the outermost bracket, its gain is used.
     """
     at = [log(bracket.depth) for bracket in known]
     best = np.log([bracket.best for bracket in known])
@@ -105,11 +104,10 @@ def granted_gain(x: float, known: Sequence[Bracket]) -> tuple[float, float]:
 def mean_at_best(
     seeds: Sequence[Mapping[Scale, float]], depth: int, known: Mapping[Factor, Sequence[Bracket]]
 ) -> tuple[float, float]:
-    """Returns the mean loss of a shape over seeds at its best rate and decay, and the sum of the
-    squared weights; `seeds` has multiples -> loss for each seed.
+    """Returns the mean loss of a shape over seeds at its best rate and decay, and its variance in
+    units of the variance between seeds; `seeds` has multiples -> loss for each seed.
 
-    For a factor that no seed brackets, the gain is that of the `known` brackets at the nearest
-    depths.
+    If no seed has a bracket of a factor, the gain is interpolated between the `known` brackets.
     """
     loss, weight = _mean_over_seeds(seeds)
     for factor, around in known.items():
@@ -120,11 +118,11 @@ def mean_at_best(
 
 
 def _mean_over_seeds(seeds: Sequence[Mapping[Scale, float]]) -> tuple[float, float]:
-    """Returns the mean loss over seeds, each at the best multiples that the seeds' brackets show,
-    and the sum of the squared weights.
+    """Returns the mean loss over seeds at the best multiples by their own brackets, and the sum of
+    the squared weights of the losses in it.
 
-    A seed that ran at several multiples measures the gain of the best one over the study's own
-    value; seeds that ran at the study's own value alone are granted the same gain.
+    A seed at several multiples measures the gain of the best one over the study's own value; seeds
+    at only the study's own value get the same gain.
     """
     weights: dict[tuple[int, Scale], float] = defaultdict(float)
     for seed, losses in enumerate(seeds):
@@ -143,8 +141,8 @@ def _mean_over_seeds(seeds: Sequence[Mapping[Scale, float]]) -> tuple[float, flo
 
 
 def _without_gain(losses: Mapping[Scale, float]) -> dict[Scale, float]:
-    """Returns multiples -> weight: the study's own values alone if they finished, otherwise the
-    best that did."""
+    """Returns multiples -> weight in a seed's loss before gains: only the study's own values if
+    their trial finished, otherwise the best multiple of the trials that did."""
     if UNSCALED in losses:
         return {UNSCALED: 1.0}
     factor = next(factor for factor in Factor if _along(factor, losses))
@@ -153,8 +151,8 @@ def _without_gain(losses: Mapping[Scale, float]) -> dict[Scale, float]:
 
 
 def _change_to_best(losses: Mapping[float, float]) -> dict[float, float]:
-    """Returns multiple -> weight, by which the losses sum to the loss at the best multiple minus
-    the loss at the study's own. Empty where the trial at the study's own value did not finish."""
+    """Returns multiple -> weight; the weighted losses add up to the loss at the best multiple minus
+    that at the study's own value. Empty if the trial at the study's own value did not finish."""
     if 1.0 not in losses:
         return {}
     change = defaultdict(float, best_weights(losses))
@@ -165,8 +163,8 @@ def _change_to_best(losses: Mapping[float, float]) -> dict[float, float]:
 def best_multiple(losses: Mapping[float, float]) -> float:
     """The best multiple of a bracket, given multiple -> loss.
 
-    With three stable multiples or more it is the lowest point of a parabola in their ln, not beyond
-    them; with fewer, the multiple with the lowest loss.
+    With at least three stable multiples it is the lowest point of a parabola in ln multiple,
+    limited to their range; with fewer, the multiple with the lowest loss.
     """
     lowest = min(losses, key=lambda multiple: losses[multiple])
     stable = _stable(losses)
@@ -181,8 +179,8 @@ def best_weights(losses: Mapping[float, float]) -> dict[float, float]:
     """Returns multiple -> weight; the weighted losses add up to the loss at the best multiple of
     the bracket.
 
-    Errors of the best multiple do not count: near a lowest point, another multiple changes the loss
-    by next to nothing.
+    The error of the best multiple is neglected: near the lowest point, the loss hardly changes with
+    the multiple.
     """
     best, stable = best_multiple(losses), _stable(losses)
     if len(stable) < 3:
@@ -193,8 +191,8 @@ def best_weights(losses: Mapping[float, float]) -> dict[float, float]:
 
 
 def _is_bracket(losses: Mapping[float, float]) -> bool:
-    """True if losses of several multiples of a factor are given, among them a finite one for the
-    study's own."""
+    """True if there are losses at several multiples of a factor, including a stable one at the
+    study's own value."""
     return len(losses) > 1 and 1.0 in _stable(losses)
 
 

@@ -1,5 +1,4 @@
-"""Shapes of any size with the options of a known one, and the FLOPs that training on a token
-costs."""
+"""Shapes of any size with the options of a known shape, and the FLOPs to train them on a token."""
 
 from collections.abc import Callable, Collection
 from dataclasses import replace
@@ -11,16 +10,17 @@ from fathom.models.shape import Count, Shape
 FLOPS_OF_A_PARAMETER = 6.0
 """FLOPs that a parameter of a matrix costs for each training token."""
 TOLERANCE = 0.005
-"""Largest relative difference from a size at which a shape counts as of that size."""
+"""Largest relative difference from a size at which a shape counts as having that size."""
 WIDEST = 2**20
 """Largest width that is tried."""
 
 
 def with_scaled(shapes: Collection[Shape]) -> tuple[Shape, ...]:
-    """The shapes, and more for depths up to twice their deepest: each from the shape of the nearest
-    depth, with the width that keeps `depth * d_model**2`.
+    """The shapes, and shapes of all other depths up to twice the deepest: each is derived from a
+    shape of the nearest depth, with a width that keeps `depth * d_model**2`.
 
-    An added shape keeps its template's heads: only its depth, width and `ff_ratio` have a meaning.
+    An added shape has the heads of the shape that it is derived from; only its depth, width and
+    `ff_ratio` are meaningful.
     """
     depths = {shape.depth for shape in shapes}
     scaled = []
@@ -34,7 +34,8 @@ def with_scaled(shapes: Collection[Shape]) -> tuple[Shape, ...]:
 
 
 def scaled_shape(template: Shape, params: float, depth: int, count: Count) -> Shape:
-    """The shape of so many layers nearest to a size, with the template's options and ratios."""
+    """The shape with `depth` layers nearest to the size `params`, with the template's options and
+    ratios."""
     step = template.head_dim * template.heads_step
     low, high = 1, max(2, WIDEST // step)
     while high - low > 1:
@@ -67,7 +68,7 @@ def _of_width(template: Shape, depth: int, d_model: int) -> Shape:
 
 
 def _of_size(shape: Shape, params: float, count: Count) -> Shape:
-    """The shape with the feed-forward width that brings it nearest to a size."""
+    """The shape with its feed-forward width changed to be nearest to the size `params`."""
     if not shape.d_ff:
         return shape
     step = shape.groups
@@ -77,8 +78,8 @@ def _of_size(shape: Shape, params: float, count: Count) -> Shape:
 
 
 def flops_per_token(template: Shape | None, count: Count) -> Callable[[float, float], float]:
-    """FLOPs to train a size at a depth on a token: by its shape, or six for each counted parameter
-    where no shape is known."""
+    """Returns a function of size and depth that gives the FLOPs to train on a token: by the shape,
+    or 6 per counted parameter if no shape is known."""
     if template is None:
         return lambda params, _: FLOPS_OF_A_PARAMETER * params
     return partial(_of_shape, template, count)

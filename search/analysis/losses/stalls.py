@@ -1,8 +1,8 @@
-"""Trainings whose loss ended far from that of other seeds of the same shape.
+"""Finds trainings whose loss ended far from that of other seeds of the same shape.
 
-Most of them stalled and lie above: with another seed a small model ends a tenth of a nat lower. A
-loss may also be logged too low. A mean over such seeds would show bad luck rather than depth, so
-they are left out. The curve through the other depths shows which of two losses is wrong.
+Most of them stalled and ended higher: a small model may end a tenth of a nat lower with another
+seed. A loss may also be logged too low. A mean over such seeds would show bad luck rather than
+depth, so they are left out. The curve through the other depths shows which of two losses is wrong.
 """
 
 from collections import Counter, defaultdict
@@ -20,48 +20,49 @@ from fathom.search.analysis.losses.rates import Factor, losses_by_seed
 from fathom.search.records import UNSCALED, TrialRecord
 
 FAR_ABOVE = 4 * sqrt(2)
-"""Distance above the lowest seed of its shape, in noises, beyond which a training counts as
-stalled: four standard errors of the difference of two seeds."""
+"""Height above the lowest seed of the shape, in units of the noise, beyond which a training counts
+as stalled: four standard errors of the difference of two seeds."""
 HUMP = 2
-"""Distance above both its neighbours in a bracket of rates or decays, in noises, beyond which a
-training counts as stalled: losses of a bracket form a valley."""
+"""Height above both neighbours in trials at several rates or decays, in units of the noise, beyond
+which a training counts as stalled: such losses otherwise have one minimum."""
 LEAST_NOISE = 0.003
-"""Least noise, nats, that the lower seeds of the shapes are taken to have."""
+"""Least noise between seeds, nats, that is assumed here."""
 FEWEST_DEPTHS = 5
-"""Fewest depths whose curve can show which seed of one of them is wrong."""
+"""Fewest depths for a curve to show which seed of one depth is wrong."""
 CLEARLY = 25
-"""Sum of squared misses, in expected errors, by which a curve must fit better with one loss of a
-depth than with another before it tells which is wrong."""
+"""Least difference, in squared residuals in units of expected errors, between the fits of a curve
+with either of two losses of a depth, to say which loss is wrong."""
 MISFIT = 0.05
-"""Misfit of a depth as a share of its height above the best: no curve holds far from the best."""
+"""Misfit of a depth to the curve, as a share of its height above the best, since no curve is exact
+far from the best."""
 
 
 @dataclass(frozen=True, slots=True)
 class SeedApart:
-    """The lowest seed of a shape, far below all others: this seed or the others are wrong."""
+    """The lowest seed of a shape, far below all other seeds: either it or the others are wrong."""
 
     depth: int
     seed: int
     loss: float
-    """Nats."""
+    """Loss of the seed, nats."""
     others: float
     """Lowest loss of the other seeds, nats."""
     seeds: int
-    """Number of seeds of the shape, this one among them."""
+    """Number of seeds of the shape, including this one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stalls:
-    """The trials that ended far from other seeds of their shape, by name."""
+    """Names of trials that ended far from other seeds of their shape."""
 
     stalled: frozenset[str] = frozenset()
     """Trials far above the other seeds."""
     too_low: frozenset[str] = frozenset()
     """Trials far below the other seeds and below the curve of the other depths."""
     in_doubt: frozenset[Shape] = frozenset()
-    """Shapes with two seeds, either of which may be the unusual one."""
+    """Shapes with two seeds far apart, of which either may be the unusual one."""
     undecided: tuple[SeedApart, ...] = ()
-    """Seeds that alone make all others of their shape count as stalled, without support by a curve.
+    """Seeds so low that all other seeds of their shape count as stalled, which no curve confirms.
     """
 
     @property
@@ -71,15 +72,15 @@ class Stalls:
 
 
 def find_stalls(records: Sequence[TrialRecord]) -> Stalls:
-    """Returns the finished trials that stalled.
+    """Returns the finished trials that stalled, or ended too low.
 
-    A seed stalled if it lies `FAR_ABOVE` noises above the lowest one of its shape, rate and decay.
-    The noise of a shape is the spread of the lower half of its seeds, averaged in ln with the lower
-    median of these spreads over the shapes: depths may differ in noise. If a shape has only two
-    seeds, far apart by the median alone, either may be the unusual one, and the shape is in doubt.
-    A seed as far below all others is the wrong one if the curve through the other depths says so.
-    In a bracket of rates or decays, a training stalled that lies `HUMP` noises above both its
-    neighbours.
+    A seed stalled if it is more than `FAR_ABOVE` times the noise above the lowest seed of its
+    shape. The noise of a shape is the geometric mean of the spread of the lower half of its seeds
+    and the lower median of these spreads over all shapes, since depths may differ in noise. If a
+    shape has only two seeds, far apart by the median alone, either may be the unusual one, and the
+    shape is in doubt. A seed that far below all others is wrong if the curve through the other
+    depths shows it. Among trials at several rates or decays, a training stalled if it is more than
+    `HUMP` times the noise above both its neighbours.
     """
     records = [record for record in records if record.loss is not None]
     shapes = _seeds(records)
@@ -110,7 +111,7 @@ def without_stalled(
     records: Sequence[TrialRecord], stalls: Stalls | None = None
 ) -> list[TrialRecord]:
     """Returns the records without trials that ended far from other seeds of their shape; `stalls`
-    names these if they are known."""
+    are these trials, if already known."""
     left_out = (stalls or find_stalls(records)).left_out
     return [record for record in records if record.spec.trial not in left_out]
 
@@ -139,7 +140,7 @@ class _Seed:
 
 
 def _seeds(records: Sequence[TrialRecord]) -> dict[Shape, list[_Seed]]:
-    """The seeds of each shape, by loss."""
+    """The seeds of each shape, ascending by loss."""
     names: dict[tuple[Shape, int], list[str]] = defaultdict(list)
     for record in records:
         if record.loss is not None:
@@ -157,9 +158,9 @@ def _seeds(records: Sequence[TrialRecord]) -> dict[Shape, list[_Seed]]:
 
 
 def _spreads(shapes: Mapping[Shape, Sequence[_Seed]]) -> dict[Shape, float]:
-    """Standard deviation between the seeds of each shape that has several, nats, from the lowest
-    seed and the middle or second one, since stalled seeds lie above them. Normal order statistics
-    after Blom (1958)."""
+    """Standard deviation between seeds, nats, of each shape with several: estimated from the lowest
+    seed and the middle or second one, below any stalled seeds, by normal order statistics (Blom
+    1958)."""
     spreads = {}
     for shape, seeds in shapes.items():
         if len(seeds) < 2:
@@ -171,8 +172,8 @@ def _spreads(shapes: Mapping[Shape, Sequence[_Seed]]) -> dict[Shape, float]:
 
 
 def _is_apart(lowest: _Seed, others: Sequence[_Seed], noise: float) -> bool:
-    """True if the lowest seed of a shape lies far below all others, also by how far these
-    differ."""
+    """True if the lowest seed of a shape is far below all others, also in view of how much the
+    others differ."""
     own = max(noise, float(np.std([seed.loss for seed in others])))
     return others[0].loss - lowest.loss > FAR_ABOVE * sqrt(noise * own)
 
@@ -180,8 +181,8 @@ def _is_apart(lowest: _Seed, others: Sequence[_Seed], noise: float) -> bool:
 def _better_at(
     depth: int, pair: tuple[float, float], shapes: Mapping[Shape, Sequence[_Seed]], noise: float
 ) -> float | None:
-    """Of a depth's two losses, the one that a curve fits better together with the lowest seeds of
-    the other depths; None if neither is clearly better."""
+    """The one of the two losses `pair` of a depth that fits a curve through the lowest seeds of the
+    other depths better; None if neither is clearly better."""
     others: dict[int, float] = {}
     for shape, (lowest, *_) in shapes.items():
         if shape.depth != depth:
@@ -197,8 +198,8 @@ def _better_at(
 
 
 def _misses(losses: Mapping[int, float], best: float, noise: float) -> float:
-    """Sum of the squared misses of the curve that fits the losses of depths best, in units of
-    expected errors."""
+    """Sum of squared residuals, in units of expected errors, of the curve that fits the losses of
+    depths best."""
     depths, measured = np.array(sorted(losses.items())).T
     errors = np.hypot(noise, MISFIT * np.maximum(0.0, measured - best))
     points = DepthPoints(
@@ -208,8 +209,8 @@ def _misses(losses: Mapping[int, float], best: float, noise: float) -> float:
 
 
 def _humps(records: Sequence[TrialRecord], height: float) -> Iterator[str]:
-    """Yields the trials whose loss is so many nats higher than those at the next lower and the next
-    higher multiple of the rate, or of the decay, with the same seed."""
+    """Yields the names of trials whose loss is more than `height`, nats, above the losses at the
+    next lower and the next higher multiple of the rate, or of the decay, with the same seed."""
     for factor in Factor:
         lines: dict[tuple[Shape, int], list[tuple[float, float, str]]] = defaultdict(list)
         for record in records:
@@ -226,7 +227,7 @@ def _humps(records: Sequence[TrialRecord], height: float) -> Iterator[str]:
 
 
 def _noise(spreads: Mapping[Shape, float]) -> float:
-    """The noise between seeds by the lower median of the spreads and the prior, nats."""
+    """The noise between seeds, nats, by the lower median of the shapes' spreads and the prior."""
     if not spreads:
         return USUAL_NOISE[0]
     measured = float(np.quantile(list(spreads.values()), 0.5, method="lower"))

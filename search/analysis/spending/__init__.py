@@ -1,1 +1,1 @@
-"""Value of compute, time and serving, from answers and laws."""
+"""Decisions on compute, training time and serving, from answers and laws."""

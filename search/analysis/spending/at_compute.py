@@ -1,9 +1,9 @@
 """Size, tokens and depth together for an amount of compute, by a law of loss and a law of depth.
 
-The size is the one with the lowest predicted loss of all that the compute can train; its depth is
-the best by the law over parameters and tokens. The caller says how many FLOPs a token costs with a
-shape. The cost of a wrong choice is a multiple of compute: the compute spent, divided by the
-compute that reaches the same loss if spent well.
+Of all sizes that the compute can train, it is the one with the lowest predicted loss; its depth is
+the best by the law over parameters and tokens. The caller gives the FLOPs per token of a shape. The
+cost of a wrong choice is a multiple of compute: the compute spent, divided by the compute that
+reaches the same loss if spent well.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,15 +19,15 @@ from fathom.search.analysis.laws.token_law import TokenLaw, depth_of_both
 from fathom.search.analysis.losses.depth_estimates import Array
 
 FlopsPerToken = Callable[[float, float], float]
-"""Parameters and depth -> FLOPs to train on a token."""
+"""Function of parameters and depth that returns the FLOPs to train on a token."""
 RATIOS = (0.05, 100_000.0)
-"""Tokens a parameter between which sizes are compared."""
+"""Fewest and most tokens per parameter of the sizes that are compared."""
 SIZES = 400
-"""Sizes that are compared."""
+"""Number of sizes that are compared."""
 MOST_BEYOND = 1000.0
 """Largest compute with an answer, as a multiple of the compute of the ladder's largest training."""
 USELESS = 10.0
-"""Largest factor between the ends of the size's interval for which there is an answer."""
+"""Largest factor between the ends of the best size's interval at which an answer is given."""
 SEED = 0
 
 
@@ -39,7 +39,7 @@ class RuledSize:
     params: float
     tokens: float
     multiple: float
-    """Compute divided by the compute that reaches the same loss if spent by the law: the median
+    """Compute divided by the compute that reaches the same loss at the law's best size: the median
     over draws of the law."""
     multiple_interval: tuple[float, float]
 
@@ -54,23 +54,25 @@ class ComputeAnswer:
     tokens: float
     tokens_interval: tuple[float, float]
     depth: float | None
-    """None, like its interval, where the ladder does not tell depth apart from size."""
+    """Best depth; None, like its interval, where the ladder has no law of depth over parameters and
+    tokens."""
     depth_interval: tuple[float, float] | None
     loss: float
     loss_interval: tuple[float, float]
     alpha_interval: tuple[float, float]
     beta_interval: tuple[float, float]
     times_beyond: float
-    """FLOPs over those of the largest training of the ladder."""
+    """`flops` divided by the FLOPs of the ladder's largest training."""
     multiple: float
-    """Largest multiple of compute that the answered size costs, in 95 % of the draws of the law."""
+    """Multiple of compute that the size costs at most in 95 % of the draws of the law."""
     depth_multiple: float | None
-    """Multiple of compute that the farther end of the depth's interval costs compared with the
-    depth; None where no curve shows the cost of depths."""
+    """Multiple of compute that the worse end of the depth's interval costs compared with `depth`;
+    None where no curve shows the cost of depths."""
     rules: tuple[RuledSize, ...]
     """Size and tokens by published rules."""
     why_not: str
-    """Why this is no answer, as the second half of a sentence; empty where it is one."""
+    """Reason why the answer is not reliable, as the end of a sentence; empty where it is
+    reliable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,7 @@ class _Sizes:
 def answer_at(
     losses: LossLaw, depths: TokenLaw | None, flops: float, per_token: FlopsPerToken
 ) -> ComputeAnswer:
-    """The best size, tokens and depth for some FLOPs; without a law of depths, no depth.
+    """The best size, tokens and depth for some FLOPs; the depth is None without a law of depths.
 
     Raises:
         ValueError: unless `flops` is a positive number.
@@ -121,7 +123,8 @@ def answer_at(
 
 
 def _sizes(depths: TokenLaw | None, flops: float, per_token: FlopsPerToken) -> _Sizes:
-    """The sizes to compare, at even distances of their ln; of one layer without a law of depths."""
+    """The sizes to compare, evenly spaced in ln, with their tokens and depths; without a law of
+    depths, all have one layer."""
     largest, smallest = (sqrt(flops / 6 / ratio) for ratio in RATIOS)
     params = np.geomspace(smallest, largest, SIZES)
     tokens = flops / (6 * params)
@@ -135,7 +138,7 @@ def _sizes(depths: TokenLaw | None, flops: float, per_token: FlopsPerToken) -> _
 
 
 def _depth_draws(depths: TokenLaw, sizes: _Sizes, lowest: Array) -> Array:
-    """Best depths at the size of each draw, by draws of the law of depth."""
+    """Draws of the best depth at the best size of each draw, (draws,), from the law of depth."""
     generator = np.random.default_rng(SEED)
     number = len(lowest)
     lines = generator.multivariate_normal(
@@ -150,8 +153,8 @@ def _depth_draws(depths: TokenLaw, sizes: _Sizes, lowest: Array) -> Array:
 def _multiples(losses: LossLaw, of_draws: Array, chosen: Array) -> Array:
     """Multiples of compute that losses (draws,) cost compared with the lowest loss of each draw.
 
-    At the best choice the loss above the floor falls as `C^-g` with g = alpha beta / (alpha +
-    beta), since FLOPs grow with parameters times tokens.
+    At the best size the loss above the floor falls as `C^-g` with g = alpha beta / (alpha + beta),
+    since FLOPs are proportional to parameters times tokens.
     """
     floor = np.exp(losses.draws[:, 0])
     alpha, beta = losses.draws[:, 3], losses.draws[:, 4]
@@ -162,7 +165,7 @@ def _multiples(losses: LossLaw, of_draws: Array, chosen: Array) -> Array:
 def _depth_multiple(
     losses: LossLaw, of_law: Array, depth: float, ends: tuple[float, float]
 ) -> float | None:
-    """The multiple of compute that the farther end of an interval of depths costs, by the usual
+    """The multiple of compute that the worse end of an interval of depths costs, by the usual
     curvature; None where the curvature is not known."""
     curvature = usual_curvature(known.curvature for known in losses.losses)
     if curvature is None:

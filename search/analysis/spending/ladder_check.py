@@ -1,5 +1,5 @@
-"""A ladder of models compared with a law of the best depth: models at other depths, and the error
-that these cause in a line through the ladder's losses."""
+"""Compares a ladder of models with a law of the best depth: finds models at unsuitable depths, and
+the error that they cause in a line through the ladder's losses."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,12 +11,12 @@ from fathom.search.analysis.answer.verdict import PLATEAU_WIDTH
 from fathom.search.analysis.laws.law import Prediction, price
 
 OFF = 1.5
-"""Factor between a rung's depth and the law's above which the rung is off, for a law without
-intervals."""
+"""Factor between a model's depth and the law's from which on the depth counts as off, for a law
+without intervals."""
 FEWEST_RUNGS = 3
-"""Rungs through which a line can bend."""
+"""Fewest sizes to estimate the error of a line."""
 BEYOND = 10
-"""Multiple of the largest rung at which a line through the ladder is read."""
+"""Multiple of the largest size at which the line through the ladder is read."""
 WIDTH_STEPS = (128, 64, 8, 1)
 """Candidate steps of widths: widths of a new ladder are multiples of the first step that divides
 all widths of the given one."""
@@ -35,26 +35,27 @@ class LadderRung:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedRung:
-    """A rung with the law's prediction for its size."""
+    """A model of a ladder with the law's prediction for its size."""
 
     rung: LadderRung
     prediction: Prediction | None
     """None where the law has no depth of at least 1 at this size."""
     cost: float | None
-    """Nats above the best depth; None where nothing is known of what a depth costs."""
+    """Expected loss above that of the best depth, nats; None where the cost of depths is not
+    known."""
     cost_interval: tuple[float, float] | None
-    """Least and most cost if the best depth is anywhere in the law's interval; the least is 0 for a
-    depth inside."""
+    """Least and most cost, nats, if the best depth is anywhere in the law's interval; the least is
+    0 for a depth inside."""
 
     @property
     def factor(self) -> float | None:
-        """Depth of the rung divided by the law's depth; None where the law has none."""
+        """Depth of the model divided by the law's depth; None where the law has none."""
         return self.rung.depth / self.prediction.depth if self.prediction else None
 
     @property
     def is_off(self) -> bool:
-        """True if the depth lies outside the law's interval, and costs more than a plateau is wide
-        as far as that is known; without an interval, if it lies a factor of `OFF` away."""
+        """True if the depth lies outside the law's interval or, without an interval, is a factor of
+        `OFF` away, and its cost is not known to be within the width of a plateau."""
         found = self.prediction
         if found is None:
             return False
@@ -68,7 +69,8 @@ class CheckedRung:
 def check_rung(
     rung: LadderRung, prediction: Prediction | None, curvature: float | None
 ) -> CheckedRung:
-    """A rung beside a law; a unit of ln depth away from the best costs `curvature` nats."""
+    """A model compared with a law's prediction; `curvature` is the cost, nats, of a unit of ln
+    depth away from the best."""
     if prediction is None or curvature is None:
         return CheckedRung(rung=rung, prediction=prediction, cost=None, cost_interval=None)
     cost = price(rung.depth, prediction, curvature)
@@ -82,8 +84,8 @@ def check_rung(
 
 def bend(checked: Sequence[CheckedRung]) -> float | None:
     """Nats by which a line through the losses over ln parameters is too high at `BEYOND` times the
-    largest model, by the shapes of the models alone; None with fewer than three sizes whose cost is
-    known."""
+    largest model, only because of the models' depths; None with fewer than three sizes of known
+    cost."""
     known = [(log(each.rung.params), each.cost) for each in checked if each.cost is not None]
     if len({size for size, _ in known}) < FEWEST_RUNGS:
         return None
@@ -93,8 +95,8 @@ def bend(checked: Sequence[CheckedRung]) -> float | None:
 
 
 def ladder_by_law(checked: Sequence[CheckedRung]) -> list[LadderRung | None]:
-    """The models at the law's depths, with widths that keep the parameters of their layers, or all
-    parameters if a model has no width; None where the law has no depth."""
+    """The models at the law's depths, with widths that keep the parameters of their layers or, if a
+    model has no width, all its parameters; None for a model for which the law has no depth."""
     widths = [each.rung.d_model for each in checked if each.rung.d_model]
     step = next(step for step in WIDTH_STEPS if not any(width % step for width in widths))
     return [_by_law(each.rung, each.prediction, step) for each in checked]

@@ -1,4 +1,4 @@
-"""Deviation of trials from the seconds that each was to spend, in a study with `train_seconds`."""
+"""Compares the seconds that trials trained with those planned, in a study with `train_seconds`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,27 +15,27 @@ class MeasuredSeconds:
     asked: float
     """Seconds that each training was to take."""
     devices: tuple[str, ...]
-    """Devices that trained them, in the order of their names; several where trials differ."""
+    """Names of the devices that trained the trials, sorted."""
     trials: int
     median: float
-    """Median of their seconds."""
+    """Median over trials, in seconds."""
     worst: float
-    """Seconds of the trial that was furthest off."""
+    """Seconds of the trial that was furthest from `asked`."""
 
     @property
     def median_off(self) -> float:
-        """Relative difference of the median from what was asked."""
+        """Relative difference of `median` from `asked`."""
         return self.median / self.asked - 1
 
     @property
     def worst_off(self) -> float:
-        """Relative difference of the furthest trial from what was asked."""
+        """Relative difference of `worst` from `asked`."""
         return self.worst / self.asked - 1
 
 
 def measured_seconds(records: Sequence[TrialRecord]) -> MeasuredSeconds | None:
-    """Seconds of the trials of a budget that trained to the end; None where the study gives no
-    seconds, or no such trial was timed."""
+    """Seconds of a budget's trials that trained to the end; None if the study does not set seconds,
+    or no trial trained to the end."""
     whole = [r for r in records if r.loss is not None and r.tokens == r.spec.horizon_tokens]
     asked = next((record.spec.spend for record in whole), None)
     if asked is None or asked.coin is not Coin.SECONDS:

@@ -1,8 +1,8 @@
-"""The choice of a depth for serving, by losses, times and limits together.
+"""Chooses a depth for serving by its loss, its times and memory, and limits on these.
 
-Losses come from the posterior, so that a difference between two depths has its whole distribution,
-and times have errors. A depth is right in a draw of both if it meets the limits and costs next to
-nothing against the best depth that meets them. Losses and times are never added up.
+Losses are draws of the posterior, and times have standard errors. In a draw of both, a depth is as
+good as the best if it meets the limits, and its loss is within `PLATEAU_WIDTH` of the best depth
+that meets them. Losses and times are never added.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from fathom.search.analysis.curve.posterior import Posterior
 from fathom.search.analysis.curve_families import Array
 
 SURE = 0.95
-"""Probability above which something is said to be so."""
+"""Probability from which on something counts as certain."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +27,7 @@ class ServedDepth:
     depth: int
     token_seconds: float
     token_error: float
-    """Standard error of `token_seconds`; likewise below."""
+    """Standard error of `token_seconds`; `prefill_error` is that of `prefill_seconds`."""
     prefill_seconds: float
     prefill_error: float
     weight_bytes: int
@@ -44,7 +44,7 @@ class Limits:
     cache_bytes: float = inf
 
     def chance(self, served: ServedDepth) -> float:
-        """Probability that a depth meets these limits; its bytes are exact."""
+        """Probability that a depth meets these limits; bytes have no error."""
         if served.weight_bytes > self.weight_bytes or served.cache_bytes > self.cache_bytes:
             return 0.0
         token = _chance(served.token_seconds, served.token_error, self.token_seconds)
@@ -53,16 +53,16 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferedDepth:
-    """A depth that surely meets the limits, with what it costs against the best such depth."""
+    """A depth that surely meets the limits, with its cost compared with the best such depth."""
 
     served: ServedDepth
     cost: float
-    """Expected nats above the best depth on offer."""
+    """Expected loss, nats, above that of the best offered depth."""
     cost_interval: tuple[float, float]
-    """95 % interval of the difference, nats."""
+    """95 % interval of `cost`, nats."""
     as_good: float
-    """Probability that it meets the limits and costs at most `PLATEAU_WIDTH` compared with the best
-    depth that meets them; that depth need not surely meet them."""
+    """Probability that the depth meets the limits and costs at most `PLATEAU_WIDTH` more than the
+    best depth that meets them, offered or not."""
     on_front: bool
     """True if every faster depth is expected to have a higher loss."""
 
@@ -73,8 +73,7 @@ class OfferedDepth:
 
     @property
     def is_surely_as_good(self) -> bool:
-        """True if the depth is as good as the best that meets the limits, so that it may be
-        named."""
+        """True if `as_good` is at least `SURE`, so that the depth may be recommended."""
         return self.as_good >= SURE
 
 
@@ -85,13 +84,13 @@ class ServingChoice:
     offered: tuple[OfferedDepth, ...] = ()
     """Depths that meet the limits with a probability of `SURE`, by ascending depth."""
     unsure: tuple[int, ...] = ()
-    """Depths that may meet the limits or not, since their times are not known well enough. Depths
-    in neither `offered` nor `unsure` are surely over a limit."""
+    """Depths whose times are too uncertain to say whether they meet the limits. Depths in neither
+    `offered` nor `unsure` surely exceed a limit."""
     best: int | None = None
-    """The depth on offer with the lowest expected loss; None if no depth is on offer."""
+    """The offered depth with the lowest expected loss; None if no depth is offered."""
     best_is_sure: bool = False
-    """True if `best` is as good as the best depth that meets the limits with a probability of
-    `SURE`."""
+    """True if `best` is, with a probability of `SURE`, as good as the best depth that meets the
+    limits."""
     fastest: int | None = None
     """The fastest depth that is surely as good as the best one; None where losses or times are too
     uncertain to name one."""
@@ -100,7 +99,7 @@ class ServingChoice:
 def choose_served(
     posterior: Posterior, served: Sequence[ServedDepth], limits: Limits = Limits()
 ) -> ServingChoice:
-    """Returns the choice among depths that lie in the range of the posterior."""
+    """Returns the choice among the depths `served`, which must be in the range of the posterior."""
     served = sorted(served, key=lambda each: each.depth)
     chances = np.array([limits.chance(each) for each in served])
     unsure = tuple(
@@ -149,7 +148,7 @@ def _offered(
 
 
 def _as_good(chances: Array, losses: Array) -> Array:
-    """Probability of each depth to meet the limits and to cost at most `PLATEAU_WIDTH` against the
+    """Probability that each depth meets the limits and costs at most `PLATEAU_WIDTH` more than the
     best depth that meets them, (depths,)."""
     met = np.random.default_rng(0).random(losses.shape) < chances
     lowest = np.where(met, losses, inf).min(axis=1, keepdims=True)

@@ -1,1 +1,1 @@
-"""The loss over size and depth of models that all spend the same amount."""
+"""The loss over size and depth, of models that all spend an equal amount."""

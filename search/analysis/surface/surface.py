@@ -1,10 +1,10 @@
-"""The posterior of the loss over size and depth, of models that all spend the same amount.
+"""The posterior of the loss over size and depth, of models that all spend an equal amount.
 
 The loss is the sum of a parabola in ln size and ln depth, an effect of the feed-forward ratio, and
-a deviation with a rough and a smooth part. Settings of the deviation and of the noise are weighted
-by their likelihood, as for depths of one size (`curve/posterior.py`). Paused trials enter with
-their forecasts. Each draw is a loss for every cell, a whole depth at a size, so the lowest cell of
-each draw shows where the best size and the best depth lie together.
+a deviation with a rough and a smooth part. Sizes of the deviation and of the noise are weighted by
+their likelihood, as for depths of one size (`curve/posterior.py`). Paused trials enter with their
+forecasts. A cell is a whole depth at one of a grid of sizes; each draw has a loss for every cell,
+and its lowest cell is a draw of the best size and depth.
 """
 
 from collections.abc import Sequence
@@ -49,44 +49,45 @@ from fathom.search.records import Stage, TrialRecord
 Places = NDArray[np.int64]
 
 FEWEST = 6
-"""Fewest shapes of a surface: a parabola in two variables has as many coefficients."""
+"""Fewest shapes for a surface: as many as a parabola in two variables has coefficients."""
 SMALLEST = 64
-"""Place of the smallest size. The place of a size is proportional to the square root of the size,
-which varies with the width of a model."""
+"""Place of the smallest size. The place is an index of a size, proportional to the size's square
+root, and so about to the width."""
 SIZES = 24
-"""Places between the smallest and the largest size."""
+"""Number of places from the smallest to the largest size."""
 FREE = (10.0, 1.0, 1.0, 1.0, 1.0, 1.0)
 """Prior standard deviations of the coefficients of the parabola, nats: so wide that they hardly
 matter."""
 MISFIT = 0.15
 """Misfit of a loss to the parabola, as a share of its height above the best."""
 TUNED = 0.003
-"""Nats above the tuned shape of its depth, or size, up to which a shape counts as about as good."""
+"""Largest loss, nats, of a shape above the best shape of the same depth (or size) to count as about
+as good."""
 SURE = 1e-10
 """Variance, squared nats, that keeps the covariance of equal losses regular."""
 ALIKE = 0.7
-"""Share of a forecast's variance that it shares with its neighbours: the same line extrapolates
-them."""
+"""Share of a forecast's variance that is common to neighbouring forecasts, as the same line
+extrapolates them."""
 ROUNDS = 4
-"""Rounds in which the heights of the losses are fitted."""
+"""Number of iterations in which the heights of the losses are fitted."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Profile:
-    """Estimates and posterior of depths, with the size tuned for each, or of places of sizes, with
-    the depth tuned for each."""
+    """Estimates and posterior of depths, each at its best size, or of places (indices of sizes),
+    each at its best depth."""
 
     estimates: DepthEstimates
     """Estimates of the depths that finished or, in the profile over sizes, of places."""
     posterior: Posterior
     possible: Places
-    """Depths (or places) with a finished shape that is about as good as the tuned one, or better
-    than all such shapes of the others; all finished depths if there is none."""
+    """Depths (or places) that can be the answer: with a finished shape that is about as good as the
+    best at that depth, or better than all such shapes of other depths."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SizeSurface:
-    """Draws of the loss at every cell; all draws are as likely."""
+    """Equally likely draws of the loss at every cell, which is a whole depth at a place."""
 
     smallest: int
     """Parameters at the place `SMALLEST`."""
@@ -100,17 +101,17 @@ class SizeSurface:
     """Standard deviation of the loss between seeds, nats: the mean over the draws."""
     repeats: Repeats
     finished: tuple[ShapeLoss, ...]
-    """Shapes that finished."""
+    """Shapes with a finished trial, and their losses."""
 
     @cached_property
     def regrets(self) -> Array:
-        """Loss of each cell above the lowest of its draw, nats; (draws, cells)."""
+        """Loss of each cell above the lowest loss in the same draw, nats; (draws, cells)."""
         regrets: Array = self.losses - self.losses.min(axis=1, keepdims=True)
         return regrets
 
     @cached_property
     def best(self) -> Places:
-        """The lowest cell of each draw, (draws,)."""
+        """Index of the cell with the lowest loss in each draw, (draws,)."""
         best: Places = self.losses.argmin(axis=1)
         return best
 
@@ -128,7 +129,7 @@ class SizeSurface:
 
     @property
     def region(self) -> tuple[tuple[int, int], ...]:
-        """Sizes and depths of the cells that hold the best with a probability of 95 %, the
+        """Pairs (size, depth) of the cells that include the best with a probability of 95 %, the
         likeliest first."""
         cells, counts = np.unique(self.best, return_counts=True)
         order = np.argsort(-counts, kind="stable")
@@ -139,12 +140,12 @@ class SizeSurface:
 
     @cached_property
     def by_depth(self) -> Profile:
-        """The loss of each depth with the size tuned for it."""
+        """The loss of each depth at its best size."""
         return self._profile(self.depths, [shape.shape.depth for shape in self.finished])
 
     @cached_property
     def by_size(self) -> Profile:
-        """The loss of each size, by its place, with the depth tuned for it."""
+        """The loss of each size, given by its place, at its best depth."""
         return self._profile(self.places, [self.place_of(shape.shape) for shape in self.finished])
 
     def size_at(self, place: float) -> int:
@@ -153,7 +154,7 @@ class SizeSurface:
 
     @cached_property
     def _grid(self) -> Places:
-        """The places of sizes, ascending."""
+        """The different places, ascending."""
         return np.unique(self.places)
 
     def ends_of(self, places: tuple[int, int]) -> tuple[int, int]:
@@ -168,7 +169,7 @@ class SizeSurface:
         return int(self._grid[np.abs(self._grid - wanted).argmin()])
 
     def cell_of(self, shape: Shape) -> int:
-        """The cell that is nearest to a shape."""
+        """The index of the cell nearest to a shape."""
         away = np.abs(np.log(self.depths / shape.depth))
         away += np.abs(np.log(self.places / _place(shape.params_total, self.smallest)))
         return int(away.argmin())
@@ -226,8 +227,8 @@ def find_surface(
     records: Sequence[TrialRecord], generator: Generator, *, noise: float | None = None,
     draws: int = DRAWS,
 ) -> SizeSurface | None:  # fmt: skip
-    """The posterior for the one budget of the records, whose size is free; `noise` between seeds,
-    nats, is measured unless it is stated. None with fewer than `FEWEST` shapes."""
+    """The surface of the only budget of the records, whose size is free; `noise` between seeds,
+    nats, is measured if None. The result is None with fewer than `FEWEST` shapes."""
     kept = without_stalled(records)
     repeats = trials_noise(kept, noise)
     finished = tuple(shape_losses(kept, repeats.likely_noise))
@@ -244,7 +245,7 @@ def find_surface(
 
 
 def _forecast(records: Sequence[TrialRecord]) -> list[ShapeLoss]:
-    """Forecasts of the exploring trials that have not finished."""
+    """Forecasts of the exploration trials that have not finished."""
     found = forecasts_by_trial(records)
     paused = [r for r in records if r.spec.stage is Stage.EXPLORE and r.loss is None]
     return [found[r.spec.trial] for r in paused if r.spec.trial in found]
@@ -270,7 +271,8 @@ class _Points:
         variances = np.array([loss.variance for loss in losses])
         forecast = np.arange(len(losses)) >= finished
         self.weights = np.where(forecast, 1.0, variances / noise**2)
-        """Variance of each loss by noise, as a multiple of that of one seed, (losses,)."""
+        """Variance of each loss due to noise, in units of the variance of one seed's loss,
+        (losses,)."""
         errors = np.where(forecast, np.maximum(0.0, variances - noise**2), 0.0)
         self.heights = np.zeros(len(losses))
         self.mean = np.zeros(len(FREE))
@@ -283,7 +285,8 @@ class _Points:
         self.besides += LEVEL**2 * np.outer(forecast, forecast)
 
     def _fit(self, variances: Array) -> None:
-        """Fits the parabola, and sets the height of each point on it above the lowest of them."""
+        """Fits the parabola, and sets `heights`: the parabola at each point above its lowest value
+        among the points."""
         design = np.vstack([self.terms(self.u, self.v) / np.sqrt(variances)[:, None],
                             np.diag(1 / np.array(FREE))])  # fmt: skip
         values = np.concatenate([(self.losses - self.lift) / np.sqrt(variances), np.zeros(6)])
@@ -374,15 +377,15 @@ def _flat(points: _Points, u: Array, v: Array) -> Array:
 
 
 def _apart(u: Array, v: Array) -> Array:
-    """Distances of places by ln size and ln depth; the distance in size counts by its square
-    root."""
+    """Distances between points in the plane of ln depth and half of ln size, which varies like ln
+    width."""
     found: Array = np.hypot(v - v[:, None], (u - u[:, None]) / 2)
     return found
 
 
 def _deviations(points: _Points, u: Array, v: Array, rough: float, share: float) -> Array:
-    """Covariance of the deviations at points and then cells: a rough part, independent between
-    depths, and a smooth part that is a share of the height above the best."""
+    """Covariance of the deviations at points and then cells: a rough part, in part independent
+    between depths, and a smooth part with a `share` of the height above the best."""
     apart, own = _apart(u, v), np.isclose(v, v[:, None])
     alike = (1 - OWN) * np.exp(-apart / REACH) + OWN * own
     height = points.height(u, v) + LOW

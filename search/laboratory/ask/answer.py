@@ -1,4 +1,4 @@
-"""The answer of `fathom ask`: depth and shape of the asked size, searched itself or by a law."""
+"""The answer of `fathom ask`: depth and shape of the asked size, by a search of it or by a law."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -49,16 +49,16 @@ AS_GOOD = "A null law that predicts the budgets equally well"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The best depth and shape of a model of the asked size, by the laws of smaller ones."""
+    """The best depth and shape of a model of the asked size, by laws through smaller models."""
 
     question: Question
     laws: WeighedLaws
     prediction: Prediction
     null_laws: tuple[NullLaw, ...]
-    """Null laws that predict left-out budgets as well as the best law."""
+    """Baseline laws that predict left-out budgets as well as the best law."""
     shape: Shape
-    """Shape of the asked size, at the depth nearest to the prediction and the best ratio of the
-    budgets."""
+    """Shape of the asked size, nearest to the predicted depth and to the mean feed-forward ratio of
+    the budgets' best shapes."""
     study: StudyConfig
     """Study of the asked size alone, with the settings to train the shape."""
 
@@ -113,7 +113,7 @@ def lines(found: Answer) -> list[str]:
 
 
 def law_finding(found: Answer) -> BestDepth:
-    """The answer by a law in the form that programs read."""
+    """The answer by a law, for `--json`."""
     prediction = found.prediction
     return BestDepth(
         depth=prediction.depth,
@@ -133,7 +133,7 @@ def asked_answer(
     question: Question, result: RunResult, kind: Kind, *, why: str,
     finding: BestDepth | None, command: str | None,
 ) -> forms.StatedAnswer:  # fmt: skip
-    """The answer to a question whose size was not searched, by a law or not at all."""
+    """The answer, for `--json`, to a question whose size was not searched: by a law, or none."""
     said = Statement(name="Law" if finding else "NoLaw", text=why, values={})
     horizon = asked_horizon(Spend(question.tokens))
     of_budgets = study_question(
@@ -166,11 +166,11 @@ def answer_yaml(found: Answer) -> str:
 def print_answer(
     question: Question, study: Path, vocab_size: int, result: RunResult, console: Console
 ) -> forms.StatedAnswer:
-    """Prints the answer of each budget, then the answer to the question or why there is none.
+    """Prints the answer of each budget, then the answer to the question, or why there is none.
 
-    Returns the answer in the form that programs read: if the asked size was searched, that of its
-    search, even if the depth is open. A shape by a law is also written to answer.yaml in the run
-    folder, in the form of best.yaml.
+    Returns the answer for `--json`: if the asked size was searched, that of the search, even if the
+    depth is open. A shape by a law is also written to answer.yaml in the run folder, in the form of
+    best.yaml.
     """
     conclusion, file = result.conclusion, result.folder.path / "answer.yaml"
     print_answers(conclusion, console)
@@ -246,7 +246,7 @@ def _study(question: Question, config: StudyConfig, prediction: Prediction) -> S
 
 
 def _others(found: Answer) -> Iterator[tuple[str, float]]:
-    """Name and depth of each law by itself that has a depth at the asked size."""
+    """Yields the name and the depth of each single law that has a depth at the asked size."""
     params, laws = found.question.params, found.laws.laws
     named: list[tuple[str, DepthLaw]] = [
         *((f"The {law.name} law alone", law) for law in laws if len(laws) > 1),

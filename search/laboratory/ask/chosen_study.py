@@ -1,4 +1,5 @@
-"""The study that answers a question: budgets that fit the time, written to a file to be edited."""
+"""Chooses the study that answers a question, with budgets that fit the time, and writes its
+file."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -44,13 +45,13 @@ from fathom.search.study.timing.device_speed import Rate, binned, keep_speeds
 from fathom.search.training.calibrate import measured_rate
 
 Measure = Callable[[StudyConfig, Budget, Shape, NextToken], Rate | None]
-"""Measures a training; None where it could not."""
+"""Function that measures the speed of a training; None if it could not."""
 
 
 def measure_here(
     config: StudyConfig, budget: Budget, shape: Shape, objective: NextToken
 ) -> Rate | None:
-    """Measures a training in this process, and keeps the rate for later plans."""
+    """Measures the speed of a training in this process, and keeps it for later plans."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     rate = measured_rate(config, budget, shape, objective.to(device), device)
     torch.cuda.empty_cache()  # else what it took stays with this process, beside the trials
@@ -61,8 +62,9 @@ def measure_here(
 def measured_machines(
     question: Question, objective: NextToken, machine: Machine, measure: Measure = measure_here
 ) -> Callable[[int], Machine]:
-    """Returns a function: a budget's parameters -> the machine with its speed for models of that
-    size, measured once for each half power of ten; `machine` itself where its devices are not here.
+    """Returns a function of a budget's parameters that returns the machine with its speed for such
+    models, measured once for each half power of ten; or `machine` unchanged if its devices are
+    elsewhere.
 
     A device's FLOPs per second vary a thousandfold over the sizes of a ladder, because a small
     model does not fill a GPU.
@@ -70,7 +72,7 @@ def measured_machines(
 
     @cache
     def measured(params: int) -> Machine:
-        """The machine with the speed of the shape of middle depth."""
+        """The machine with the speed measured for the shape of middle depth."""
         config = question.study([params])
         (budget,) = expand_budgets(config)
         shape = middle_shape(feasible_shapes(config, budget, objective.vocab_size))
@@ -90,7 +92,7 @@ def prepare_study(
 ) -> tuple[StudyConfig, Objective]:
     """Returns the study of a question and its data.
 
-    The study is read from the file if that exists; else it is chosen to fit the time, and written.
+    The study is read from `file` if it exists; otherwise it is chosen to fit the time, and written.
 
     Raises:
         ConfigError: when the file can't be written, or holds another question, or no study fits
@@ -150,7 +152,7 @@ def _chosen(question: Question, choose: Callable[[Question], tuple[int, ...]]) -
     """The budgets of a question.
 
     Raises:
-        ConfigError: if none fits its hours; it says which tokens would.
+        ConfigError: if no budgets fit the hours; the message says which tokens would.
     """
 
     def fits(tokens: int) -> bool:
@@ -189,8 +191,8 @@ def _written(question: Question, file: Path) -> StudyConfig:
 def _choice(
     question: Question, plans: Sequence[BudgetPlan], machine: Machine, tokens: int
 ) -> tuple[str, str]:
-    """Returns a sentence on what the budgets answer, and one on their time and on the epochs of a
-    text of so many training `tokens`."""
+    """Returns a sentence on what the budgets answer, and one on their time and their epochs of the
+    text, which has so many training `tokens`."""
     budgets = [plan.budget.params for plan in plans]
     answered = (
         "The size that is asked for, searched itself."

@@ -1,4 +1,5 @@
-"""`fathom ask --flops`: how large, how long and how deep at once, by the laws of a ladder."""
+"""`fathom ask --flops`: the best size, tokens and depth for an amount of compute, by the laws of a
+ladder."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -34,7 +35,7 @@ HOUR = 3600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compute:
-    """An amount of compute, and how it was said."""
+    """An amount of compute, and its words in a sentence."""
 
     flops: float
     said: str
@@ -51,11 +52,11 @@ class SizeAtCompute:
     shape: Shape | None
     """Shape of the answered size and depth; None without an answer, or for a table."""
     shape_tokens: float | None
-    """Tokens on which the shape can be trained for the compute, exactly; None without a shape."""
+    """Tokens on which training the shape takes exactly the compute; None without a shape."""
     why_not: str
-    """Why there is no answer, as the second half of a sentence; else empty."""
+    """Why there is no answer, as the end of a sentence; empty if there is one."""
     no_depth: str = ""
-    """Why the answer has no depth, as the second half of a sentence; else empty."""
+    """Why a table shows no depth, as the end of a sentence; empty for a law."""
 
 
 def compute_of(flops: str | None, gpu_hours: float | None, gpu: str | None) -> Compute:
@@ -97,11 +98,11 @@ def _number(option: str, text: str, example: str) -> float:
 
 def ask_compute(law: str, compute: Compute, option: str, maps: Sequence[str] = ()) -> SizeAtCompute:
     """The best size, tokens and depth for an amount of compute, by the laws in a run folder or in
-    the JSON of an analysis; size and tokens alone by the losses of a table, whose columns `maps`
+    the JSON of an analysis; or only size and tokens, by the losses of a table, whose columns `maps`
     name.
 
     Raises:
-        ConfigError: when it has no law over parameters and tokens.
+        ConfigError: when `law` has no law over parameters and tokens.
         TableError: when a table has no losses at known tokens.
     """
     known: PartLaw | TableLosses | None

@@ -18,7 +18,8 @@ from fathom.search.study.planning.draft import eval_tokens, objective_keys
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """A model size, its training tokens and text, and the hours that the search may take."""
+    """A question: a model size, its training tokens and text, and the hours that the search may
+    take."""
 
     params: int
     tokens: int
@@ -28,9 +29,9 @@ class Question:
     tokenizer: str
     hours: float
     gpus: int
-    """Number of GPUs, each with one trial at a time; 0 means what the machine has."""
+    """Number of GPUs, each with one trial at a time; 0 for those that the machine has."""
     gpu: str
-    """Type of the GPUs; empty for those of this machine or its cluster."""
+    """Type of the GPUs; empty for the GPUs of this machine or its cluster."""
     count: Count
 
     @property
@@ -58,7 +59,7 @@ class Question:
         return study_of(self.keys(budgets))
 
     def keys(self, budgets: Sequence[int]) -> dict[str, object]:
-        """Key -> value of the study's file, defaults left out."""
+        """Key -> value of the study's file, without defaults."""
         keys: dict[str, object] = {
             "study": self.name,
             "objective": {

@@ -1,4 +1,4 @@
-"""The lowest losses of a table of runs by size and tokens; depths are not needed."""
+"""Reads the lowest losses of a table of runs by size and tokens, even without depths."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ from fathom.search.tables.runs import Runs
 TABLES = (".csv", ".tsv", ".parquet", ".pq", ".jsonl", ".ndjson", ".md")
 """Ends of the names of tables; a `.json` is the output of an analysis."""
 CURVE = 10
-"""Fewest rows of a model that are its learning curve and no final losses."""
+"""Rows of a model from which on they are its learning curve, not final losses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,20 +45,20 @@ class TableLosses:
     count: Count
     """Rule by which the sizes are counted."""
     no_depth: str
-    """Why the losses show no depth, as the second half of a sentence."""
+    """Why the losses show no depth, as the end of a sentence."""
 
 
 def is_table(source: str) -> bool:
-    """True for a file whose name is that of a table."""
+    """True for a file whose name ends like a table's (`TABLES`)."""
     return source.lower().removesuffix(".gz").endswith(TABLES) and Path(source).is_file()
 
 
 def read_losses(source: str, maps: Sequence[str] = ()) -> TableLosses:
-    """The lowest loss of each size at each number of tokens, which count as equal to two digits;
-    only the last row of a run counts. `maps` are the arguments of `--map`.
+    """The lowest loss of each size at each number of tokens, rounded to two digits. Of a learning
+    curve only the last row counts. `maps` are the arguments of `--map`.
 
     Raises:
-        TableError: when it has no losses in a known unit, sizes and tokens.
+        TableError: when the table lacks losses in a known unit, sizes or tokens.
     """
     told, needed = parse_maps(maps), ("loss", "tokens")
     with open_table(Path(source), told) as table:
@@ -85,8 +85,8 @@ def read_losses(source: str, maps: Sequence[str] = ()) -> TableLosses:
 
 
 def _is_of_curves(cells: Cells) -> bool:
-    """True if several rows are of one run. If each size has only one name, in a few rows, the name
-    is that of a model which was trained on several numbers of tokens."""
+    """True if several rows are of one run, by the names of runs. If each size has only one name, in
+    a few rows, it names a model that was trained on several numbers of tokens."""
     sizes = next(cells.values[name] for name in SIZES if name in cells.values)
     names = cells.values.get("run", np.arange(len(sizes))).tolist()
     pairs = Counter(zip(names, sizes.tolist(), strict=True))
@@ -95,8 +95,8 @@ def _is_of_curves(cells: Cells) -> bool:
 
 
 def _lowest(runs: Runs, count: Count, *, curves: bool) -> tuple[LowestLoss, ...]:
-    """The lowest losses; of `curves` only the last ones, since before them the learning rate had
-    not decayed."""
+    """The lowest losses; if runs are `curves`, only last losses count, since before them the
+    learning rate had not decayed."""
     found: dict[tuple[int, str], LowestLoss] = {}
     for run in runs.runs:
         ends = slice(-1 if curves else 0, None)

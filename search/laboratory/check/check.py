@@ -32,14 +32,14 @@ from fathom.search.study.planning.space.shapes import feasible_shapes
 from fathom.search.training.device import local_device
 
 EXPONENT_LIMIT = 0.45
-"""Largest absolute exponent of an activation's change against the size that counts as no trend.
-Schemes that carry a rate over sizes stay well below it and others well above, with any layout of
+"""Largest absolute exponent of an activation's change over the size that counts as no trend.
+Schemes under which one rate suits all sizes stay well below it and others well above, with any
 heads, positions, gates, tied weights and rate: `python -m benchmarks.answers.trained.carrying
 --coordinates`."""
 RATE_LIMIT = 0.5
-"""Largest shift of the best log2 learning rate per doubling of an axis: over two doublings, a
-bracket of x0.5 to x2 as in the confirmation stage still holds it. Measured by `python -m
-benchmarks.answers.trained.carrying`."""
+"""Largest shift of the best log2 learning rate per doubling of a size at which one rate suits all:
+after two doublings, the best rate is still within x0.5 to x2, as tried in the confirmation stage.
+Measured by `python -m benchmarks.answers.trained.carrying`."""
 COORDINATE_STEPS = 6
 COORDINATE_SEEDS = (0, 1)
 COORDINATE_VOCABULARY, COORDINATE_CONTEXT = 64, 16
@@ -61,8 +61,8 @@ class SizeAxis(StrEnum):
     def sizes(
         self, depths: Sequence[int], widenings: Sequence[int], *, two_stacks: bool
     ) -> list[ProbeSize]:
-        """Sizes along this axis, beginning with that of the base shape; everything else is as in
-        the base shape."""
+        """Sizes along this axis, first that of the base shape; all else is equal to the base
+        shape."""
         near = depths[0]
         encoder = near if two_stacks else 0
         match self:
@@ -85,8 +85,7 @@ class CoordinateCheck:
 
     sizes: tuple[int, ...]
     exponents: Coordinates
-    """Activation -> exponent of its change against the size, a mean over the steps; 0 means no
-    trend."""
+    """Activation -> exponent of its change over the size, averaged over steps; 0 means no trend."""
 
     @property
     def largest(self) -> tuple[str, float]:
@@ -152,8 +151,8 @@ class CheckResult:
     study_sizes: dict[SizeAxis, tuple[int, int]]
     """Axis -> smallest and largest size of the study's shapes."""
     decays: DecayCheck | None = None
-    """Weight decays compared on the base shape and the deep one; None where no training is known to
-    repeat its data."""
+    """Weight decays compared on the base shape and the deep shape; None unless a training is known
+    to repeat its data."""
 
     @property
     def base(self) -> Sweep:
@@ -189,7 +188,8 @@ def scheme_of(config: StudyConfig) -> Scheme | None:
 def check_study(
     config: StudyConfig, watch: Watch, probe: Probe = PROBE, cache: Path | None = None
 ) -> CheckResult:
-    """The result of both parts of the check, on the study's own data, which `cache` may hold.
+    """The result of both parts of the check, on the study's own data; `cache` is a folder for its
+    tokens.
 
     Raises:
         ValueError: when the text can't be read or a budget has too few shapes.
@@ -242,7 +242,7 @@ def check_on(
 
 
 def _decay_check(prober: Prober, shallow: Sweep, deep: Sweep) -> DecayCheck | None:
-    """The comparison of weight decays; None where no training is known to repeat its data."""
+    """The comparison of weight decays; None unless a training is known to repeat its data."""
     config, longest = prober.config, expand_budgets(prober.config)[-1]
     if config.coin.timed:
         return None  # on how many tokens they train is known once steps are measured
@@ -290,7 +290,7 @@ def coordinate_check(config: StudyConfig, axis: SizeAxis) -> CoordinateCheck:
 
 
 def _exponents(found: dict[int, tuple[Coordinates, ...]]) -> Coordinates:
-    """Exponent of each activation's change against the size, a mean over the steps."""
+    """Exponent of each activation's change over the size, averaged over steps."""
 
     def exponent(name: str) -> float:
         return fmean(

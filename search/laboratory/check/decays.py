@@ -14,7 +14,7 @@ from fathom.search.laboratory.check.rate_sweep import noise_variance
 MULTIPLES = (0.25, 1.0, 4.0)
 """Multiples of the study's weight decay that are compared."""
 BESIDE_NONE = (0.0, 0.1)
-"""Decays that are compared for a study without any: none, and the usual one."""
+"""Decays that are compared for a study without weight decay: none, and the usual one."""
 CERTAIN = 2
 """Standard errors above which a difference between decays counts."""
 
@@ -26,14 +26,14 @@ def decays_to_compare(own: float) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class Repeated(Wrapped):
-    """An objective whose first batches come again and again, so that a short training repeats its
-    data as often as a long one."""
+    """An objective that repeats its first batches, so that a short training repeats its data as
+    often as a long one."""
 
     steps: int
-    """Number of steps after which the first batch comes again."""
+    """Number of steps after which the batches repeat."""
 
     def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
-        """The training batch of the step, or of the first one that has the same data."""
+        """The training batch of the step, modulo `steps`."""
         return self.objective.batch(seed=seed, step=step % self.steps, batch_size=batch_size)
 
 
@@ -42,7 +42,7 @@ class DecayPoint:
     """Losses of one shape at one weight decay."""
 
     decay: float
-    """Decay as `train.weight_decay` has it."""
+    """Decay in the units of `train.weight_decay`."""
     losses: tuple[float, ...]
     """Final held-out loss of each seed, nats."""
 
@@ -77,7 +77,7 @@ class DecayCheck:
     own: float
     """The study's decay."""
     epochs: float
-    """Epochs of its data that the study's longest training takes, at least."""
+    """Least number of epochs of the study's longest training."""
     shallow: DecaySweep
     deep: DecaySweep
     guess: float
@@ -90,8 +90,8 @@ class DecayCheck:
 
     @property
     def learnt(self) -> bool:
-        """True if both shapes learnt more than a guess at some decay; otherwise nothing can be
-        said."""
+        """True if both shapes are better than a guess at some decay; otherwise decays can't be
+        compared."""
         return all(sweep.best.loss < self.guess for sweep in self.sweeps)
 
     @property
@@ -101,17 +101,17 @@ class DecayCheck:
 
     @property
     def common(self) -> float:
-        """The decay whose cost, the greater one of both shapes, is lowest."""
+        """The decay with the lowest `cost`."""
         return min(self.decays, key=self.cost)
 
     def cost(self, decay: float) -> float:
-        """Loss at a decay minus the loss at the shape's best decay, nats; the greater one of both
-        shapes."""
+        """Loss at a decay minus the loss at the shape's best decay, nats, for the shape where it is
+        greater."""
         return max(self.shallow.cost(decay), self.deep.cost(decay))
 
     @property
     def error(self) -> float:
-        """Standard error of a difference of two decays, from the seeds, nats; 0 for one seed."""
+        """Standard error of the difference in loss between two decays, nats; 0 with one seed."""
         seeds = len(self.shallow.points[0].losses)
         if seeds < 2:
             return 0.0

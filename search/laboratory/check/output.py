@@ -21,7 +21,7 @@ ACTIVATIONS = {
     "logits": "the logits",
 }
 CHECKED = ("carries_over", "best_rate", "rate_fits", "decays", "axes", "sweeps")
-"""Values of a check that programs read as they are."""
+"""Values of a check that `--json` prints unchanged."""
 
 
 def follow(console: Console) -> Watch:
@@ -40,7 +40,7 @@ def follow(console: Console) -> Watch:
 
 
 def print_opening(config: StudyConfig, probe: Probe, console: Console) -> None:
-    """Prints what is going to be checked."""
+    """Prints the question that the check answers, and the size of its trainings."""
     scheme = scheme_of(config)
     rules = f"`{scheme.value}`" if scheme else "the same rate for all weights"
     console.print(
@@ -158,7 +158,7 @@ def _nats(check: DecayCheck, decay: float) -> str:
 
 
 def scope(result: CheckResult) -> str:
-    """Sizes that were trained and checked, beside those of the study."""
+    """Text on the sizes that were trained and checked, compared with those of the study."""
     shapes = [sweep.shape for sweep in result.sweeps]
     trained = ", ".join(f"{_depth(shape)} x {shape.d_model}" for shape in shapes)
     heads = [f"{shape.n_heads} of {shape.head_dim}" for shape in shapes]
@@ -186,7 +186,7 @@ def _reach(axis: AxisCheck, sizes: tuple[int, int]) -> str:
 
 
 def check_reply(result: CheckResult) -> Reply:
-    """The result in the form that programs read."""
+    """The result for `--json`."""
     config, scheme = result.config, scheme_of(result.config)
     reasons = {axis.axis.value: reason(axis, scheme) for axis in result.axes}
     decays = {"decays": decay_reason(result.decays)} if result.decays else {}

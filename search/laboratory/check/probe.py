@@ -1,7 +1,7 @@
-"""Short trainings of small shapes with the search's own training loop, to compare learning rates
-and weight decays.
+"""Trains small shapes briefly, by the search's own training loop, to compare learning rates and
+weight decays.
 
-The shapes share what the study fixes: heads, gates, positions, tied weights, parametrization.
+The shapes have the study's options: heads, gates, positions, tied weights, parametrization.
 """
 
 import math
@@ -27,11 +27,10 @@ from fathom.search.training.state import Training, TrainPlan
 
 LARGEST_HEAD_DIM = 16
 MOST_HEADS = 4
-"""Largest number of heads: with as many as large models have, a shape of width 32 would have none,
-or very narrow ones."""
+"""Largest number of heads: as many as in large models would be too narrow at width 32."""
 
 Watch = Callable[[Shape, RatePoint | DecayPoint], None]
-"""Called with each shape and rate, or decay, as soon as its trainings have ended."""
+"""Function called with each shape and its losses at a rate or decay, once these trainings ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +46,8 @@ class Probe:
     """Largest number of tokens per evaluation; the study's own if it is smaller."""
     seeds: int = 2
     warmup: float = 0.25
-    """Share of the steps for warm-up, or the study's if it is larger: the usual 0.02 would be 5
-    steps. The verdicts on the quickstart are the same with either, see benchmarks/RESULTS.md."""
+    """Least share of the steps for warm-up; the study's share if larger. The usual 0.02 would be 5
+    steps; verdicts on the quickstart are the same with both, see benchmarks/RESULTS.md."""
     depths: tuple[int, int] = (2, 8)
     """Depths of the base shape and of the deep shape."""
     width: int = 32
@@ -64,7 +63,7 @@ class ProbeSize(NamedTuple):
     """The size of a small shape."""
 
     depth: int
-    """Layers; with an encoder, those of the decoder."""
+    """Number of layers; with an encoder, of the decoder alone."""
     widening: int = 1
     """Width as a multiple of the base shape's."""
     encoder_depth: int = 0
@@ -101,7 +100,7 @@ class Prober:
     probe: Probe = PROBE
 
     def sweep(self, size: ProbeSize, *, centre: int) -> Sweep:
-        """Sweep of the learning rates of one shape, starting at a log2 factor."""
+        """Sweep of the learning rates of one shape, starting at the log2 factor `centre`."""
         shape = probe_shape(
             self.config,
             size,
@@ -121,8 +120,9 @@ class Prober:
     def decays(
         self, found: Sweep, decays: Sequence[float], *, epochs: float, steps: int
     ) -> DecaySweep:
-        """Sweep of weight decays of a shape at its best rate. The data are repeated for `epochs`,
-        and decays are scaled to take as much off the weights as in a training of `steps`."""
+        """Sweep of weight decays of the shape of `found` at its best rate. The data are repeated
+        for `epochs`, and decays are scaled to shrink weights by as much as in a training of `steps`
+        steps."""
         plan, probe = self._plan(found.lowest.log2_factor), self.probe
         repeated = Repeated(self.objective, max(1, round(probe.steps / epochs)))
         points = []

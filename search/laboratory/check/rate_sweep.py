@@ -1,6 +1,6 @@
 """Sweep of learning rates on one shape, by short trainings at rates a factor of 2 apart.
 
-Rates are given as log2 factors: 0 is the study's own, 1 is twice that, -1 half of it.
+Rates are given as log2 factors: 0 is the study's own rate, 1 is twice that rate, -1 half of it.
 """
 
 import math
@@ -50,7 +50,8 @@ class Sweep:
     def best_log2_factor(self) -> float:
         """Log2 factor at the lowest point of the parabola through the best rate and its neighbours.
 
-        For a best rate at the edge this is the edge; the true best lies at least as far.
+        If the best rate is at an end of the sweep, this is that end; the true best lies at least as
+        far.
         """
         if not self.enclosed:
             return float(self.lowest.log2_factor)
@@ -59,8 +60,8 @@ class Sweep:
 
     @property
     def error(self) -> float:
-        """Standard error of the best log2 factor, from the differences between seeds; 0 for one
-        seed."""
+        """Standard error of the best log2 factor, from the differences between seeds; 0 with one
+        seed, or if the best rate is at an end."""
         seeds = len(self.lowest.losses)
         if seeds < 2 or not self.enclosed:
             return 0.0
@@ -96,7 +97,7 @@ def _further(found: Sweep) -> list[int]:
 
 
 def noise_variance(losses: Sequence[Sequence[float]]) -> float:
-    """Variance of a loss that neither its rate nor its seed explains."""
+    """Variance of the losses (rates, seeds) that the effects of rate and of seed do not explain."""
     of_seed = [fmean(column) for column in zip(*losses, strict=True)]
     residuals = [
         loss - fmean(row) - seed + fmean(of_seed)

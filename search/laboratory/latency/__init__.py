@@ -1,1 +1,1 @@
-"""`fathom latency`: the time that each depth takes to answer, beside its loss."""
+"""`fathom latency`: the inference time of each depth, compared with its loss."""

@@ -1,4 +1,4 @@
-"""The times of the best shape of each depth of a run: measured here, or read off a data sheet."""
+"""Finds the inference times of the best shape of each depth: measured, or by a data sheet."""
 
 from collections.abc import Callable, Sequence
 
@@ -49,11 +49,11 @@ def losses_of(
 
 
 def check_decodes(config: StudyConfig, gpu: str | None) -> None:
-    """Checks that models of the study add a token at a time, that Fathom builds them, and that
-    their times can be estimated if a type `gpu` is named.
+    """Checks that the study's models are decoders that Fathom builds, and that their times can be
+    estimated if a type `gpu` is named.
 
     Raises:
-        ConfigError: if they do not, or differ in size.
+        ConfigError: if a check fails, or a budget's models differ in size.
     """
     check_one_size(config.count, "fathom latency")
     if key := config.not_decoded:
@@ -70,7 +70,8 @@ def check_decodes(config: StudyConfig, gpu: str | None) -> None:
 
 
 def request_of(context: int, batch: int, prompt: int | None, tokens: int | None) -> Request:
-    """Returns the request; lengths that are not given fill the study's context, half and half.
+    """Returns the request; a length that is None fills the study's context, and both None fill half
+    each.
 
     Raises:
         ConfigError: if prompt and answer do not fit the context.

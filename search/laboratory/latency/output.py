@@ -16,11 +16,11 @@ from fathom.search.report.words.latency import (
 from fathom.search.serving.latency_file import latency_json
 
 LEAST = ("cache", "weights", "tokens/s", "d_model", "ms prefill")
-"""Columns that a narrow terminal leaves out, the first one first."""
+"""Columns to leave out in a narrow terminal, the first one first."""
 
 
 def print_latency(found: Sequence[BudgetLatency], console: Console) -> None:
-    """Prints where the times are from, and for each budget its table and its choice."""
+    """Prints the request and device of the times, and a table and the choice for each budget."""
     print_text(request_text(found[0].latency), console)
     for each in found:
         rows = latency_rows(each)
@@ -33,6 +33,6 @@ def print_latency(found: Sequence[BudgetLatency], console: Console) -> None:
 
 
 def latency_reply(found: Sequence[BudgetLatency]) -> Reply:
-    """The times of these budgets, with the choice of each, in the form that programs read."""
+    """The times and the choice of each budget, for `--json`."""
     budgets = (latency_json(each.latency) | {"choice": each.choice} for each in found)
     return Reply(command="latency", latency=tuple(map(ServedBudget.model_validate, budgets)))

@@ -1,1 +1,1 @@
-"""Meaning of columns, values of their cells, and the rows that count."""
+"""Columns of a table: what each one means, its values, and the rows that are used."""

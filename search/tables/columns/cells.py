@@ -1,4 +1,4 @@
-"""The values of a table's columns as arrays: numbers, and codes of texts that tell runs apart."""
+"""The values of a table's columns as arrays: numbers, or codes that stand for texts."""
 
 import math
 import re
@@ -23,19 +23,19 @@ Value = TypeVar("Value", bool, float)
 Codes = NDArray[np.int64]
 
 MOST_TEXTS = 50_000
-"""Texts of a column that are read once and remembered."""
+"""Largest number of texts of a column whose values are cached."""
 MOST_VALUES = 2000
-"""Different values of a column beyond which it is no setting, but a name or an outcome."""
+"""Largest number of different values of a setting; a column with more is a name or a result."""
 TEXTS = ("seed", "run")
 """Columns whose values only tell runs apart."""
 SPENT = ("seconds", "flops")
-"""Columns of what a run spent, which is not known where they have no number."""
+"""Columns with what a run spent; a cell without a number means that it is not known."""
 LONGEST = 1e9
-"""Seconds above which a number of them is a date."""
+"""Seconds above which a number is read as a date."""
 BLANK = ("", "nan", "none", "null", "na", "n/a", "-", "<na>")
 """Texts that stand for a number that is not there."""
 EXPLODED = 1000.0
-"""Number above which a loss is none: the run has diverged."""
+"""Loss from which on a run counts as diverged."""
 NO_LOSS = tuple(text for text in BLANK if text != "nan")
 THOUSANDS = re.compile(r"[0-9]{1,3}(,[0-9]{3})+")
 WHOLE = ("depth", "d_model", "d_ff", "params_total", "params_non_embedding")
@@ -45,18 +45,18 @@ LARGEST = {"depth": 10_000.0}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Texts:
-    """A column as texts: `values` are its distinct texts, and each row has the index of one;
-    numbers have one form, such as 64."""
+    """A column as texts: `values` are its distinct texts, and `codes` has the index of each row's
+    text; equal numbers are written alike, such as 64 for 64.0."""
 
     codes: NDArray[np.int64]
-    """Place of the value of each row in `values`."""
+    """Index in `values` of each row's value."""
     values: tuple[str, ...]
-    """Each value once; an empty one for a blank."""
+    """Each value once; an empty text for a blank."""
     cut: bool = False
-    """True if there are more than `MOST_VALUES`, of which the first are kept."""
+    """True if the column has more than `MOST_VALUES` values, and only the first ones are kept."""
 
     def at(self, rows: NDArray[np.bool_] | NDArray[np.int64]) -> "Texts":
-        """The column of some rows, with the values that these have."""
+        """The column at some rows, with only the values that occur there."""
         there, codes = np.unique(self.codes[rows], return_inverse=True)
         values = tuple(self.values[code] for code in there)
         return replace(self, codes=codes.astype(np.int64), values=values)
@@ -72,17 +72,17 @@ class Texts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cells:
-    """The rows of a table, by our names of its columns; each array has a value for each row."""
+    """The rows of a table: an array with a value for each row, by Fathom's names of the columns."""
 
     rows: int
-    """Rows of the table, those without a depth among them."""
+    """Number of rows of the table, including those without a depth or a loss."""
     values: Mapping[str, Array]
-    """Numbers, not a number where a row has none, and infinite for a loss that is none; codes from
-    0 for `seed` and `run`, -1 for none."""
+    """Fathom's name -> numbers, NaN where a row has none, infinite for the loss of a diverged run;
+    `seed` and `run` have codes from 0, and -1 for a blank."""
     blank: int
-    """Rows that are left out because they have no depth or no loss."""
+    """Number of rows left out because they have no depth or no loss."""
     texts: Mapping[str, Texts] = field(default_factory=dict)
-    """Other columns that may be settings, by the table's names."""
+    """The table's name -> column, for other columns that may be settings."""
 
     def at(self, rows: NDArray[np.bool_] | NDArray[np.int64]) -> "Cells":
         """The cells of some rows."""
@@ -96,8 +96,8 @@ class Cells:
 def read_cells(
     table: OpenTable, columns: Columns, others: Sequence[str] = (), largest: float = EXPLODED
 ) -> Cells:
-    """Reads every row of the columns that are used, and of `others` as texts; a loss of `largest`
-    or more counts as none.
+    """Reads the columns that are used as numbers, and the columns `others` as texts; a loss of
+    `largest` or more becomes infinite.
 
     Raises:
         TableError: at a value that is not what its column needs.
@@ -174,7 +174,7 @@ def _once(read: Callable[[object], Value]) -> Callable[[object], Value]:
 
 
 def _coder(codes: dict[object, int]) -> Callable[[object], int]:
-    """Returns the index of a value among the values before it; -1 beyond `MOST_VALUES`."""
+    """Returns a function that numbers values in order of appearance; -1 beyond `MOST_VALUES`."""
 
     def code(value: object) -> int:
         key = value if isinstance(value, str) else str(value)
@@ -189,7 +189,8 @@ def _coder(codes: dict[object, int]) -> Callable[[object], int]:
 
 
 def _texts(coded: "array[int]", codes: Mapping[object, int]) -> Texts:
-    """The column of these codes, with one form for values that are the same number or blank."""
+    """The column of the codes `coded`, where texts for the same number, or for a blank, become
+    one."""
     forms: dict[str, int] = {}
     places = [forms.setdefault(form(str(value)), len(forms)) for value in codes]
     found = np.frombuffer(coded, dtype=np.int64)
@@ -198,7 +199,7 @@ def _texts(coded: "array[int]", codes: Mapping[object, int]) -> Texts:
 
 
 def form(text: str) -> str:
-    """A value in canonical form: a number as 64 or 0.1, a blank as nothing.
+    """A value in canonical form: a number as 64 or 0.1, a blank as the empty text.
 
     >>> form(" 64.0"), form("1e-1"), form("None"), form("AdamW")
     ('64', '0.1', '', 'AdamW')
@@ -230,7 +231,7 @@ def _is_blank(value: object) -> bool:
 
 
 def _is_missing(value: object) -> bool:
-    """True for a blank loss, which was not measured; `nan` is a loss that was."""
+    """True for a blank loss, which was not measured; `nan` is not blank, but a diverged loss."""
     return value is None or (isinstance(value, str) and value.strip().lower() in NO_LOSS)
 
 
@@ -248,10 +249,10 @@ def _spent(largest: float, value: object) -> float:
 
 
 def _number(ours: str, value: object) -> float:
-    """The number that a value stands for; not a number for a blank.
+    """The number that a value stands for; NaN for a blank.
 
     Raises:
-        ValueError: for any other text; the message is the rule.
+        ValueError: for any other text; the message says what the column must hold.
     """
     if isinstance(value, float | int) and not isinstance(value, bool):
         # A whole number in JSON may have hundreds of digits.

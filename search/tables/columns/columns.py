@@ -1,4 +1,4 @@
-"""Meaning of the columns of a user's table: by our names, by common names, or by `--map`."""
+"""Meaning of the columns of a user's table, by Fathom's names, common names, or `--map`."""
 
 import difflib
 import re
@@ -94,13 +94,12 @@ NAMES: Mapping[str, Sequence[str]] = {
         "run_name name experiment_name exp_name experiment model_name model",
     ),
 }
-"""Our name -> names by which a column is taken for it, those of an earlier text before others."""
+"""Fathom's name -> common names of such a column; names in an earlier text are preferred."""
 _MEANINGS = {name: ours for ours, tiers in NAMES.items() for tier in tiers for name in tier.split()}
 IGNORE = "ignore"
-"""What `--map` says of a column that is not to be used."""
+"""The name that `--map` gives to a column that is not to be used."""
 OPTUNA = re.compile(r"^(params|user_attrs|system_attrs)_(?=.)")
-"""Prefixes of the columns in Optuna's data frame of trials, such as `params_`; a few columns of
-sizes have such names, too."""
+"""Prefixes of columns in Optuna's data frame of trials; `params_total` begins like one, too."""
 PREFIXES = (
     *("config", "params", "param", "metrics", "metric", "summary", "hparams", "hparam", "args"),
     *("cfg", "train_loop_config", "run_config", "settings", "hyperparams"),
@@ -108,25 +107,25 @@ PREFIXES = (
     *("arch", "architecture", "network", "net", "backbone", "transformer", "decoder", "gpt"),
     *("results", "result", "final", "history", "curve", "curves", "log", "logs"),
 )
-"""First parts of names such as `config.n_layer` and `metrics/val_loss` that say nothing more."""
+"""First parts of names that add no meaning, such as `config` in `config.n_layer`."""
 PREFIX = re.compile(f"({'|'.join(PREFIXES)})(_(config|cfg|args|kwargs))?")
-"""Pattern of such a part, also as in `architecture_config`."""
+"""Pattern of one of `PREFIXES`, alone or with an ending as in `architecture_config`."""
 UNITS = {
     **dict.fromkeys(("k", "thousand", "thousands"), 1e3),
     **dict.fromkeys(("m", "million", "millions"), 1e6),
     **dict.fromkeys(("b", "bn", "billion", "billions"), 1e9),
 }
-"""Last parts of names such as `params (M)` -> factor."""
+"""Last part of a name, such as M in `params (M)` -> factor of the numbers."""
 SCALED = ("params_total", "params_non_embedding", "tokens")
 NO_LOSS = re.compile(r"(^|_)(ppl|perplexity)($|_)")
 NOTHING: Mapping[str, str] = {}
 WITHOUT = {"depth": "; `predict` needs no losses, `ask --flops` no depths"}
-"""Our name -> where a table without such a column belongs, as the end of a message."""
+"""Fathom's name -> commands that need no such column, as the end of a message."""
 MOST_NAMES = 12
-"""Columns that an error lists."""
+"""Largest number of columns that an error lists."""
 SHORT = 60
-"""Most letters of the names together (the first one apart) in a message whose remedy follows
-them."""
+"""Most letters of a list of names in a message where the remedy follows the list; the first name is
+always shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,11 +133,11 @@ class Columns:
     """The columns that are used, and their meaning."""
 
     taken: Mapping[str, str]
-    """Our name -> the table's own."""
+    """Fathom's name of each column -> the table's own name."""
     factors: Mapping[str, float] = field(default_factory=dict)
-    """Our name -> factor of the table's numbers, such as 1e6 for `params (M)`."""
+    """Fathom's name -> factor of the table's numbers, such as 1e6 for `params (M)`."""
     passed_over: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Our name -> columns that might be it too, and are not used."""
+    """Fathom's name -> columns that might have the same meaning, and are not used."""
     ignored: frozenset[str] = frozenset()
     """Columns that `--map` says to ignore."""
 
@@ -150,12 +149,12 @@ def choose_columns(
     lacking: Mapping[str, str] = NOTHING,
     needed: Sequence[str] = ("depth", "loss"),
 ) -> Columns:
-    """The columns of a table by their meaning; `told` maps names of the table to ours, by `--map`.
-    A table must have the `needed` columns and a size; `lacking` says for one of our names, or
-    `size`, how the message that it is missing ends.
+    """The columns of a table by their meaning; `told`, from `--map`, maps the table's names to
+    Fathom's. A table must have the `needed` columns and a size. `lacking` maps one of Fathom's
+    names, or `size`, to the end of the message that such a column is missing.
 
     Raises:
-        TableError: when a column that is needed is not there, or several may be it.
+        TableError: when a needed column is missing, or several columns could be it.
     """
     _check_told(names, told, table)
     taken = {ours: theirs for theirs, ours in told.items() if ours != IGNORE}
@@ -187,10 +186,10 @@ def choose_columns(
 
 
 def parse_maps(maps: Sequence[str]) -> dict[str, str]:
-    """The arguments `THEIRS=OURS` of `--map`: their name -> ours.
+    """The arguments `COLUMN=NAME` of `--map`: the table's name -> Fathom's.
 
     Raises:
-        TableError: when one has another form, or two name the same column of ours.
+        TableError: when an argument has another form, or two give the same NAME.
     """
     told: dict[str, str] = {}
     for text in maps:
@@ -252,7 +251,7 @@ def _check_needed(
 
 
 def meaning(name: str) -> str | None:
-    """Our name for a column by its name in a table; None if the name is not known.
+    """Fathom's name for a column of a table; None if the column's name is not known.
 
     >>> meaning("config.n_layer"), meaning("Loss/val"), meaning("params (M)"), meaning("accuracy")
     ('depth', 'loss', 'params_total', None)
@@ -266,12 +265,12 @@ def meaning(name: str) -> str | None:
 
 
 def _is_in_unit(plain: str) -> bool:
-    """True for a plain name with the unit of a loss, unless it is a loss of training."""
+    """True if a plain name has a unit of losses, such as bpb, and is not a training loss."""
     return bool(unit_in(plain)) and "train" not in plain
 
 
 def _matches(plain: Mapping[str, str], ours: str, tier: str) -> list[str]:
-    """The names that a tier has for a column of ours, in the order of the tier."""
+    """The table's names that match a name in `tier`, in the order of `tier`."""
     known = tier.split()
     found = []
     for name, whole in plain.items():
@@ -283,7 +282,7 @@ def _matches(plain: Mapping[str, str], ours: str, tier: str) -> list[str]:
 
 
 def plain_name(name: str) -> str:
-    """The name in small letters and underscores, without parts that say nothing more.
+    """The name in small letters and underscores, without parts that add no meaning.
 
     >>> plain_name("model/nLayer"), plain_name("eval/val_losses"), plain_name("config.lr.value")
     ('n_layer', 'val_loss', 'lr')
@@ -305,13 +304,13 @@ def plain_name(name: str) -> str:
 
 
 def _unit(plain: str) -> str:
-    """The unit at the end of a plain name; empty without one."""
+    """The unit at the end of a plain name, such as m for millions; empty without one."""
     stem, _, last = plain.rpartition("_")
     return last if stem and last in UNITS else ""
 
 
 def listed(names: Sequence[str], letters: float = inf) -> str:
-    """The names of columns for a message: the first, and as many more as fit `letters` letters in
+    """The names of columns for a message: the first name, then more up to `letters` letters in
     all."""
     shown = [printable(str(name)) or "''" for name in names[:MOST_NAMES]]
     while len(shown) > 1 and len(", ".join(shown)) > letters:
@@ -321,6 +320,6 @@ def listed(names: Sequence[str], letters: float = inf) -> str:
 
 
 def as_argument(name: str) -> str:
-    """The name of a column as a shell takes it."""
+    """The name of a column as an argument in a shell, quoted if necessary."""
     plain = printable(name)
     return plain if re.fullmatch(r"[\w./-]+", plain) else f"'{plain}'"

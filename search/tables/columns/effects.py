@@ -1,4 +1,4 @@
-"""Bookkeeping columns, such as the machine of a run, that nevertheless go with its loss."""
+"""Finds bookkeeping columns, such as the machine of a run, that nevertheless affect the loss."""
 
 from collections.abc import Iterable
 
@@ -9,17 +9,17 @@ from scipy.special import fdtrc
 from fathom.search.tables.columns.cells import Cells, Codes, numbered
 
 BY_CHANCE, SLIGHT = 1e-3, 0.02
-"""Probability up to which losses that go with a name do so by more than chance, and the share of
-the spread of all losses up to which they hardly do."""
+"""Largest p-value at which a column affects the losses, and the share of the spread of all losses
+up to which its effect is too small to matter."""
 MOST_NAMES = 50
-"""Most values of a column that may go with the loss; of more each has few runs."""
+"""Most values of a column that is tested; with more, each value has few runs."""
 AMOUNTS = ("loss", "seed", "run", "tokens", "step", "flops", "seconds", "seconds_per_step")
-"""Our columns in which runs that repeat each other may differ."""
+"""Columns, by Fathom's names, in which runs that repeat each other may differ."""
 
 
 def moves_loss(name: str, cells: Cells, settings: Iterable[str]) -> bool:
-    """True if, among runs that differ only in the seed and in this column of texts, the last
-    losses go with the column, by an analysis of variance."""
+    """True if an analysis of variance shows that the column `name` affects the last losses, among
+    runs that otherwise differ only in the seed."""
     texts, values = cells.texts[name], cells.values
     is_named = any(value and texts.number(value) is None for value in texts.values)
     if not is_named or len(texts.values) > MOST_NAMES:
@@ -45,7 +45,7 @@ def moves_loss(name: str, cells: Cells, settings: Iterable[str]) -> bool:
 
 
 def _within(columns: NDArray[np.float64] | NDArray[np.bool_], groups: Codes) -> NDArray[np.float64]:
-    """The columns without the mean of each group, (rows, columns)."""
+    """The columns minus their mean in each group, (rows, columns)."""
     sums = np.zeros((groups.max(initial=0) + 1, columns.shape[1]))
     np.add.at(sums, groups, columns)
     means: NDArray[np.float64] = sums / np.maximum(np.bincount(groups), 1)[:, None]

@@ -1,4 +1,4 @@
-"""Rows of a table that a question is about, and the column that it means by a name."""
+"""Selects the rows of a table that a question is about, and finds the columns that it names."""
 
 import difflib
 import re
@@ -14,7 +14,7 @@ from fathom.search.tables.columns.columns import listed, plain_name
 from fathom.search.tables.errors import TableError
 
 STATES = ("state", "status", "run_state", "run_status")
-"""Names of columns that say if a run ended."""
+"""Names of columns that say whether a run ended."""
 NOT_ENDED = (
     *(
         "running",
@@ -38,15 +38,15 @@ NOT_ENDED = (
         "interrupted",
     ),
 )
-"""Values of them that say that it did not."""
+"""Values of the columns `STATES` that say that a run did not end."""
 FLAGS = ("success", "succeeded", "converged", "has_converged", "is_finished", "completed")
-"""Names of columns that are false for a run that gave nothing."""
+"""Names of columns that are false for a run without a usable result."""
 UNSETTLED = re.compile(r"\b(not|never|failed to|did ?n.t|no)[ _-]((fully|yet) )?converge", re.I)
-"""What a remark in any column says of such a run."""
+"""Pattern of a remark, in any column, that a run did not converge."""
 
 
 SIZES = ("params_total", "params_non_embedding")
-"""Our columns that hold a model's size."""
+"""Columns with a model's size, by Fathom's names."""
 
 Rows = NDArray[np.bool_]
 
@@ -72,10 +72,10 @@ def parse_where(texts: Sequence[str]) -> dict[str, str]:
 def their_name(
     name: str, flag: str, names: Sequence[str], taken: Mapping[str, str], label: str
 ) -> str:
-    """The table's name of a column that a flag names, by that name or by ours.
+    """The table's name of the column that a flag names by the table's name or by Fathom's.
 
     Raises:
-        TableError: when it has no such column.
+        TableError: when the table has no such column.
     """
     if name in names or name in taken:
         return name if name in names else taken[name]
@@ -87,10 +87,10 @@ def their_name(
 
 
 def rows_where(cells: Cells, where: Mapping[str, str], label: str) -> Cells:
-    """The rows that have these values, numbers in any form.
+    """The rows that have the values `where`; numbers match in any form, such as 64 and 64.0.
 
     Raises:
-        TableError: when no row has them.
+        TableError: when no row has these values.
     """
     kept = np.ones(len(cells.values["depth"]), dtype=np.bool_)
     for name, value in where.items():
@@ -110,10 +110,11 @@ def rows_where(cells: Cells, where: Mapping[str, str], label: str) -> Cells:
 
 
 def ended_rows(cells: Cells) -> tuple[Cells, str]:
-    """The rows of runs that ended, by columns with their state, and a note on those left out.
+    """The rows of runs that ended, by the columns with their state, and a note on the rows left
+    out.
 
-    Rows of other runs stay if they have fewer tokens than ended runs of their size: then these are
-    the tokens of the loss, not those planned.
+    Rows of other runs are kept if they have fewer tokens than ended runs of their size, since their
+    tokens are then those at the loss, not those planned.
     """
     kept, states = np.ones(len(cells.values["depth"]), dtype=np.bool_), list[str]()
     for name, texts in cells.texts.items():
@@ -132,7 +133,7 @@ def ended_rows(cells: Cells) -> tuple[Cells, str]:
 
 
 def _is_open(name: str, value: str) -> bool:
-    """True if a column's value says that the run has not ended with an answer."""
+    """True if a column's value says that the run has not ended, or has no usable result."""
     plain, word = plain_name(name), value.lower()
     return (
         (plain in STATES and word in NOT_ENDED)
@@ -142,8 +143,8 @@ def _is_open(name: str, value: str) -> bool:
 
 
 def _most_of_size(cells: Cells, kept: Rows) -> Array:
-    """Returns for each row the most tokens of the kept rows of its size, or of all kept rows where
-    none has that size."""
+    """For each row, the most tokens among the kept rows of its size, or among all kept rows if none
+    has its size."""
     tokens = np.nan_to_num(cells.values["tokens"])
     size = next(
         (cells.values[name] for name in SIZES if name in cells.values), np.zeros_like(tokens)

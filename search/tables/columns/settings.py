@@ -1,7 +1,7 @@
-"""Columns of a user's table that are settings of a training, by their names and their values.
+"""Finds the columns of a user's table that are settings of a training, by names and values.
 
-A setting moves the loss beside depth. Columns that follow from a shape, results of a training and
-bookkeeping do not; a table of some tool has dozens of these.
+A setting affects the loss, as depth does. Results, bookkeeping and columns that follow from the
+shape are not settings; tables that tools export have dozens of these.
 """
 
 import re
@@ -46,7 +46,7 @@ OUTCOMES = _words_in(
 )
 """Words in the names of columns that are results of a training."""
 KINDS = _words_in("type types kind style")
-"""Last words of names of columns that say which of several ways was taken."""
+"""Last words of names of columns that choose among several options, such as `norm_type`."""
 BOOKKEEPING = _words_in(
     "id ids uuid uid guid run runs trial experiment exp number index idx job jobid slurm url",
     "uri path dir directory folder file filename checkpoint ckpt host hostname user author",
@@ -65,36 +65,36 @@ DERIVED = _words_in(
     "loops loop recurrence recurrences aspect ratio expansion size sizes scale tokens token",
     "label shape",
 )
-"""Words in the names of columns that describe the shape, or follow from it, as far as their values
-do."""
+"""Words in the names of columns that usually describe the shape or follow from it; their values
+decide."""
 NOT_THE_TRAINING = _words_in("eval val valid validation test log save parallel workers")
-"""Words that say that a batch or a number of steps in the same name is not that of the training."""
+"""Words that show that `batch` or `seq` in the same name is not the training's."""
 MICRO = _words_in("micro per_device device_batch")
-"""Words in the names of columns with the batch that one device takes at once."""
+"""Words in the names of columns with the batch size of one device in one pass."""
 ACCUMULATED = _words_in("accum accumulation")
-"""Words in the names of columns with the number of such parts in a whole batch."""
+"""Words in the names of columns with the number of such passes in a whole batch."""
 SHAPED = ("depth", "d_model", "d_ff", "params_non_embedding")
-"""Our columns from whose numbers those of a shape follow."""
+"""Columns, by Fathom's names, that together with the size define a shape."""
 HEADS = _words_in("heads head nhead nheads kv")
-"""Words in the names of columns with the heads or their width, which may follow from the width of
-the model."""
+"""Words in the names of columns with the number or width of heads, which may follow from the
+model's width."""
 REGIMES = _words_in(
     "context ctx seq sequence seqlen window block_size data dataset datasets corpus mix",
     "mixture subset tokenizer tokeniser vocab family arch architecture variant language lang",
     "domain task epochs unique model",
 )
-"""Words in the names of settings that change the question, so that losses at two values are not
-compared."""
+"""Words in the names of settings that change the question, such as the data, so that losses at
+different values are not compared."""
 NOT_METRICS = _words_in("coef coefficient weight scale type fn function name")
 METRIC = re.compile(r"^(train|eval|val|valid|validation|test|perf|system|time|metrics?|summary)/")
 FOLLOWS = 0.1
-"""Residual of the logarithm of a column up to which it follows from the shape as a power of depth,
-width and size, rounded."""
+"""Largest residual, in logarithms, at which a column counts as a (rounded) power of depth, width
+and size, and so follows from the shape."""
 FEWEST_COPIES = 3
-"""Fewest runs with copies in a table which show that a column has no effect where it alone tells
-the copies apart."""
+"""Fewest runs listed more than once, with only one column different, from which that column counts
+as having no effect."""
 MOST_DIGITS = 2
-"""Significant digits of a share, such as 0.1, up to which it looks chosen and not measured."""
+"""Most significant digits of a fraction, such as 0.1, that looks chosen and not measured."""
 
 
 class ColumnRole(Enum):
@@ -103,15 +103,15 @@ class ColumnRole(Enum):
     SETTING = auto()
     UNKNOWN = auto()
     NAME = auto()
-    """Keeps the books: who, when, where, which run."""
+    """Bookkeeping: who, when, where, which run."""
     RESULT = auto()
-    """What a training gave."""
+    """Result of a training."""
     OF_SHAPE = auto()
-    """What a shape has, or what follows from it, unless its values say otherwise."""
+    """Part of a shape, or follows from it, unless the values say otherwise."""
 
 
 def role_of(name: str) -> ColumnRole:
-    """Returns what a column is by its name."""
+    """The role of a column, by its name alone."""
     words = _words(name)
     found = set(words)
     if METRIC.match(name.strip().lower()) or name.strip().startswith("_"):
@@ -140,15 +140,15 @@ def is_head(name: str) -> bool:
 
 
 def is_regime(name: str) -> bool:
-    """True for a column whose values pose different questions: data, contexts, families."""
+    """True for a column, such as data, context or family, whose values pose different questions."""
     return bool(set(_words(name)) & REGIMES)
 
 
 def to_read(
     names: Sequence[str], columns: Columns, results: Iterable[str], asked: Iterable[str]
 ) -> list[str]:
-    """The columns that may be settings by their names, those that name runs, and those that the
-    question is `asked` about; `results` are columns known to be no settings."""
+    """The columns to read as texts: those that may be settings or names of runs, and those that the
+    question is about, `asked`; the columns `results` are known to be no settings."""
     used = {*columns.taken.values(), *columns.ignored, *results}
     for ours, others in columns.passed_over.items():
         used |= set() if ours == "run" else set(others)
@@ -162,18 +162,18 @@ def to_read(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Columns of a table beside those that are used, by their roles."""
+    """Columns of a table by role, apart from those with a meaning of their own such as depth."""
 
     names: tuple[str, ...]
-    """Columns that are settings; where several part the rows in the same way, only the first."""
+    """Columns that are settings; of several that split the rows in the same way, only the first."""
     left: tuple[str, ...]
-    """Columns with several values that are taken for names."""
+    """Columns with several values that are taken for names or results."""
     shaped: tuple[str, ...] = ()
-    """Columns of numbers that have one value for each shape and do not follow from the shape."""
+    """Columns of numbers with one value for each shape that yet does not follow from the shape."""
 
 
 def settings_of(cells: Cells, asked: Iterable[str]) -> Settings:
-    """Returns which columns of `cells.texts` are settings; those that are `asked` for are."""
+    """The roles of the columns in `cells.texts`; those that are `asked` for are always settings."""
     asked = set(asked)
     shapes = _shapes(cells.values)
     rates = cells.values.get("learning_rate")
@@ -204,8 +204,8 @@ def settings_of(cells: Cells, asked: Iterable[str]) -> Settings:
 
 
 def with_whole_batches(cells: Cells, asked: Iterable[str]) -> Cells:
-    """The cells with the parts of a batch as one column, their product, or without them where
-    another column has the whole batch; columns that are `asked` for stay."""
+    """The cells with columns such as batch per device and accumulation replaced by their product,
+    or dropped if another column has the whole batch; unchanged if one of them is `asked` for."""
     asked, words = set(asked), {name: set(_words(name)) for name in cells.texts}
     numeric = [name for name, texts in cells.texts.items() if _numbers(texts) is not None]
     batch = [n for n in numeric if role_of(n) is ColumnRole.SETTING and words[n] & {"batch", "bs"}]
@@ -238,8 +238,8 @@ def _product(columns: Sequence[Texts]) -> Texts:
 
 
 def _pattern(values: NDArray[np.int64] | NDArray[np.float64]) -> bytes:
-    """Key that is equal for columns that split the rows alike: values numbered in order of
-    appearance."""
+    """Values numbered in order of appearance, as a key that is equal for columns that split the
+    rows in the same way."""
     _, first, places = np.unique(values, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[places].tobytes()
 
@@ -264,8 +264,8 @@ def _is_setting(
 
 
 def _only_copies(name: str, cells: Cells) -> bool:
-    """True if rows that differ only in this column have the same losses to the last digit, at least
-    three times: the column says where one run was listed."""
+    """True if rows that differ only in this column have identical losses, at least three times: the
+    column then only says where a run was listed."""
     losses = cells.values["loss"].tolist()
     if len(cells.texts[name].values) < 2 or len(losses) - len({*losses}) < FEWEST_COPIES:
         return False  # as in nearly every table, and the rest takes long with many columns
@@ -284,8 +284,8 @@ def _only_copies(name: str, cells: Cells) -> bool:
 def _stands_alone(
     texts: Texts, shapes: NDArray[np.int64], values: Mapping[str, NDArray[np.float64]]
 ) -> bool:
-    """True for chosen numbers, one for each shape, that are no power of its depth, width and size:
-    a setting that goes with the shape."""
+    """True if numbers, one for each shape, look chosen and are no power of depth, width and size: a
+    setting that changes together with the shape."""
     numbers = _numbers(texts)
     _, first = np.unique(shapes, return_index=True)
     if len(texts.values) < 2 or numbers is None or not _chosen(numbers, shapes[first], texts):
@@ -304,7 +304,8 @@ def _stands_alone(
 
 
 def _chosen(numbers: Sequence[float], shapes: NDArray[np.int64], texts: Texts) -> bool:
-    """True if numbers look chosen, not measured: whole ones that runs share, or few, or short."""
+    """True if numbers look chosen, not measured: whole numbers that runs share, or few numbers, or
+    short ones."""
     several = len(texts.codes) > len(np.unique(shapes))
     if all(number.is_integer() for number in numbers):
         return not (several and len(numbers) >= 0.9 * len(texts.codes)) and (
@@ -322,7 +323,7 @@ def _is_round(number: float) -> bool:
 
 
 def _names_depth(texts: Texts, depths: NDArray[np.float64]) -> bool:
-    """True if each value has its depth as a number in it, such as `L12`."""
+    """True if each value contains the depth of its rows as a number, such as `L12`."""
     for code, value in enumerate(texts.values):
         within = {int(depth) for depth in np.unique(depths[texts.codes == code])}
         if len(within) != 1 or not re.search(rf"(?<!\d){within.pop()}(?!\d)", value):
@@ -337,7 +338,7 @@ def _shapes(values: Mapping[str, NDArray[np.float64]]) -> NDArray[np.int64]:
 
 
 def _words(name: str) -> list[str]:
-    """The words of a name, and each two neighbours as one, such as `block_size`."""
+    """The words of a name, and each pair of neighbouring words as one, such as `block_size`."""
     plain = OPTUNA.sub("", plain_name(name)).split("_")
     pairs = ["_".join(pair) for pair in pairwise(plain)]
     return [*pairs, *plain]

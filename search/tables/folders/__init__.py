@@ -1,1 +1,1 @@
-"""Folders with the runs of others: for each run a log, a table or TensorBoard's event files."""
+"""Reads folders of runs that other programs logged, as text logs, tables or TensorBoard events."""

@@ -1,4 +1,4 @@
-"""Reads TensorBoard's event files: the scalars of each run, its hparams, and settings in texts."""
+"""Reads TensorBoard's event files: each run's scalars, its hparams, and settings in its texts."""
 
 import json
 from collections import defaultdict
@@ -42,7 +42,7 @@ class _EventFiles:
     """Content of the event files of a folder, or of several folders of one run."""
 
     scalars: dict[str, dict[int, float]] = field(default_factory=lambda: defaultdict(dict))
-    """Tag -> step -> value; of a step that was written twice, the later one."""
+    """Tag -> step -> value; the later value if a step was written twice."""
     settings: dict[str, Any] = field(default_factory=dict)
     others: dict[str, None] = field(default_factory=dict)
     """Tags of scalars whose meaning is not known."""
@@ -84,8 +84,8 @@ def read_events(found: Found, keep: Keep, files: SettingsFiles) -> Logged:
 
 
 def _read(path: Path, head: str, keep: Keep, written: _EventFiles) -> None:
-    """Adds the content of an event file, with `head` before its tags; a torn file is read up to the
-    tear."""
+    """Adds the content of an event file to `written`, with `head` before its tags; a damaged file
+    is read up to the damage."""
     plugins: dict[str, str] = {}
     for event in LegacyEventFileLoader(str(path)).Load():
         for value in event.summary.value:
@@ -115,7 +115,7 @@ def _scalar(value: Summary.Value) -> float | None:
 
 
 def _hparams(value: Summary.Value) -> dict[str, Any]:
-    """The values that the plugin `hparams` has of a session."""
+    """The hyperparameters that the plugin `hparams` recorded for a session."""
     data = HParamsPluginData.FromString(value.metadata.plugin_data.content)
     named = data.session_start_info.hparams
     return {
@@ -126,8 +126,8 @@ def _hparams(value: Summary.Value) -> dict[str, Any]:
 
 
 def _settings_in_text(value: Summary.Value) -> dict[str, Any]:
-    """The settings in a JSON text, such as the model's configuration that transformers' `Trainer`
-    writes; none in any other text."""
+    """The settings in a JSON text, such as the configuration that transformers' `Trainer` writes;
+    empty for any other text."""
     text = b"".join(value.tensor.string_val[:1])
     if not text.startswith(b"{") or len(text) > LARGEST:
         return {}
@@ -139,7 +139,8 @@ def _settings_in_text(value: Summary.Value) -> dict[str, Any]:
 
 
 def _whole_runs(written: Mapping[Path, _EventFiles], root: Path) -> dict[Path, _EventFiles]:
-    """Folder -> what was written of its run, there and in folders below that are parts of it."""
+    """Folder of each run -> content of the event files there and in the subfolders that belong to
+    the same run."""
     runs: dict[Path, _EventFiles] = {}
     sessions: dict[Path, list[Path]] = defaultdict(list)
     for folder, part in written.items():
@@ -164,7 +165,7 @@ def _whole_runs(written: Mapping[Path, _EventFiles], root: Path) -> dict[Path, _
 
 
 def _is_part(folder: Path, root: Path) -> bool:
-    """True for the folder of a part of the data, as Keras and estimators have: run/validation."""
+    """True for a subfolder with one split of the data, as Keras writes: run/validation."""
     return folder != root and folder.name.lower() in SPLITS
 
 
@@ -174,7 +175,7 @@ def _add(run: _EventFiles, scalars: Mapping[str, dict[int, float]], part: _Event
 
 
 def _is_one_of(folder: Path, tag: str) -> bool:
-    """True if `add_scalars` of a tag made the folder."""
+    """True if `add_scalars` made the folder for the tag."""
     return folder.name.startswith(tag.replace("/", "_") + "_")
 
 

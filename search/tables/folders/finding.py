@@ -1,4 +1,4 @@
-"""The files of a folder, or of a pattern such as `runs/*/train.log`, that may have runs."""
+"""Finds the files with runs in a folder, or by a pattern such as `runs/*/train.log`."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -10,9 +10,9 @@ from fathom.search.formatting import format_count, printable
 from fathom.search.tables.errors import TableError
 
 EVENTS = "tfevents"
-"""Part of the name of every event file of TensorBoard."""
+"""Text in the name of every event file of TensorBoard."""
 LOGS = (".log", ".txt", ".out", ".jsonl", ".ndjson")
-"""Ends of the names of logs in a folder; a pattern may name any."""
+"""Ends of the names of logs in a folder; a pattern may match any file."""
 TABLES = (".csv", ".tsv")
 """Ends of the names of tables."""
 RAY_RESULTS, RAY_SETTINGS = "result.json", "params.json"
@@ -24,7 +24,8 @@ WILD = "*?["
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """Files of a source, sorted, and the folder that holds them all."""
+    """The files of a folder or pattern by kind, sorted, and the folder `root` that holds them
+    all."""
 
     label: str
     root: Path
@@ -32,7 +33,7 @@ class Found:
     events: tuple[Path, ...]
     tables: tuple[Path, ...]
     others: tuple[Path, ...]
-    """Files that are none of the above."""
+    """Files that are neither logs, event files nor tables."""
 
     def name(self, path: Path) -> str:
         """The path of a file or folder from the root."""
@@ -40,18 +41,18 @@ class Found:
 
 
 def is_pattern(source: str) -> bool:
-    """True for a pattern of paths, if nothing has that name itself."""
+    """True for a pattern of paths, unless a file or folder has exactly that name."""
     wild = any(char in source for char in WILD) and "://" not in source
     return wild and not os.path.lexists(source)
 
 
 def find_files(source: str) -> Found:
-    """The files below a folder, or those that a pattern matches and those below folders that it
-    matches; without hidden ones and links to other files found.
+    """The files below a folder, or below and among the paths that a pattern matches. Hidden files,
+    and links to files that are found anyway, are left out.
 
     Raises:
-        TableError: when there are too many.
-        ObjectiveError: when a pattern would be searched for on the whole disk.
+        TableError: when there are too many files.
+        ObjectiveError: when a pattern would search the whole disk.
         OSError: when a folder can't be read.
     """
     label = printable(source)

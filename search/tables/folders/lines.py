@@ -1,4 +1,4 @@
-"""Content of a line of a log: numbers with their names, or the groups of a user's own pattern."""
+"""Reads a line of a log: numbers with their names, or the groups of a user's own pattern."""
 
 import json
 import re
@@ -13,11 +13,11 @@ from fathom.search.tables.errors import TableError
 from fathom.search.tables.open_table import flat_names
 
 Pairs = Sequence[tuple[str, object]]
-"""Names with their values, in the order of the line."""
+"""Pairs of name and value, in the order of the line."""
 ReadLine = Callable[[str], Pairs]
 
 LONGEST_TEXT = 2000
-"""Characters of a line that are looked at; of a line in JSON, all."""
+"""Characters of a line that are read; a line in JSON is read whole."""
 PAIR = re.compile(
     r"(?<![\w./-])(?P<name>[a-z_][\w./-]*+(?:[ ](?!(?:nan|inf|infinity)\b)[a-z_][\w./-]*+){0,3}+)"
     r"['\"]?[ \t]*+[:=]?[ \t]*+[\[(]?"
@@ -34,10 +34,11 @@ SPLITS = {
     **dict.fromkeys(("train", "training"), "train"),
     "test": "test",
 }
-"""Words that say on which data a loss was measured -> the first part of our name for it."""
+"""Word for the data on which a loss was measured -> first part of the loss's name, as in
+`val_loss`."""
 SPLIT = re.compile(rf"(?<![\w./-])({'|'.join(SPLITS)})(?![\w./])", re.IGNORECASE)
 BARE = ("loss", "lm_loss", "lm_loss_value")
-"""Names of losses that do not say so; the last two are those of Megatron."""
+"""Names of losses that do not name the data; the last two are Megatron's."""
 SPLIT_KEYS = ("split", "phase", "mode", "stage", "subset")
 """Keys of a line in JSON whose value may be one of `SPLITS`."""
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -45,8 +46,8 @@ EXAMPLE = r"--line 'step (?P<step>\d+).* loss (?P<loss>\S+)'"
 
 
 def common_pairs(line: str) -> Pairs:
-    """The numbers of a line by their names, as many programs write them; a loss is `val_loss` also
-    where another word of the line says that it is of validation.
+    """The numbers of a line with their names, in the forms that many programs write; a `loss`
+    becomes `val_loss` if another word of the line says that it is on validation data.
 
     >>> common_pairs("step 250: train loss 4.0, val loss 4.1")
     [('step', 250.0), ('train_loss', 4.0), ('val_loss', 4.1)]
@@ -72,7 +73,7 @@ def pattern_pairs(patterns: Sequence[str]) -> ReadLine:
     """Returns a function that reads the named groups of a person's patterns from a line.
 
     Raises:
-        TableError: when one is no regular expression, or names nothing.
+        TableError: when one is no regular expression, or has no named group.
     """
     compiled = [_compiled(pattern) for pattern in patterns]
 
@@ -106,7 +107,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def _looked_at(line: str) -> str:
-    """The part of a line that is looked at, without colours."""
+    """The first `LONGEST_TEXT` characters of a line, without colour codes."""
     text = line[:LONGEST_TEXT]
     return COLOURS.sub("", text) if "\x1b" in text else text
 
@@ -121,7 +122,7 @@ def _object(line: str) -> dict[str, Any] | None:
 
 
 def _pairs_of(row: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
-    """Yields the numbers of an object by their names."""
+    """Yields the name and value of each number or text of an object."""
     words = [str(row[key]).lower() for key in SPLIT_KEYS if key in row]
     split = next((word for word in words if word in SPLITS), None)
     match = SPLIT.fullmatch(split) if split else None
@@ -131,13 +132,14 @@ def _pairs_of(row: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
 
 
 def _of_split(name: str, split: re.Match[str]) -> str:
-    """The name of a number; a loss whose name has no split gets the split that the line names."""
+    """The name of a number; a loss without a split in its name gets the line's, as in
+    `val_loss`."""
     return f"{SPLITS[split[1].lower()]}_loss" if plain_name(name) in BARE else name
 
 
 @lru_cache(maxsize=4096)
 def _column(name: str) -> str:
-    """The name of a number, from the words before it that belong to it.
+    """The name of a number, without words before the name that do not belong to it.
 
     >>> _column("INFO step"), _column("Finished Step"), _column("aux loss")
     ('step', 'step', 'aux_loss')

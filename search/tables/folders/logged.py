@@ -1,4 +1,4 @@
-"""Runs that were read from files of their own, and the table that they make together."""
+"""Runs that were each read from files of their own, and the table made of all of them."""
 
 from array import array
 from bisect import bisect_right
@@ -24,23 +24,23 @@ from fathom.search.tables.open_table import OpenTable
 RUN, STEP = "run", "step"
 LOGS = "logs"
 MEASURED = ("loss", "tokens", "step")
-"""Columns of which what was measured counts, and not a setting of the same name."""
+"""Columns for which measured values are used instead of a setting of the same name."""
 NAMED = (
     *("depth", "d_model", "d_ff", "params_total", "params_non_embedding", "tokens", "seed"),
     "learning_rate",
 )
-"""Columns that the name of a file or folder can have."""
+"""Columns whose values may be read from the name of a file or folder."""
 VAGUE = frozenset(
     {"l", "value", "size", "id", "name", "experiment", "model", "run", "trial", "repeat"}
 )
-"""Known names of columns that mean nothing in the lines of a log."""
+"""Names that have a meaning as columns of a table, but not in the lines of a log."""
 MOST_KNOWN = 4096
-"""Names that are remembered together with whether they are kept."""
+"""Largest number of names for which the decision to keep them is cached."""
 MOST_OTHERS = 200
-"""Names of numbers of unknown meaning that are remembered, for a message."""
+"""Largest number of names of unknown meaning that are remembered, for a message."""
 
 Keep = Callable[[str], bool]
-"""True for the name of a number that may be asked for."""
+"""Function that returns True if the numbers under a name are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +52,13 @@ class Series:
     values: list[object] = field(default_factory=list)
 
     def add(self, at: int, value: object) -> None:
-        """Adds the value of a later line or step."""
+        """Appends the value of a line or step after the last one."""
         self.at.append(at)
         self.values.append(value)
 
     def near(self, at: int, guess: int = 0) -> object:
-        """The last value until a line or step, the first where all come later; `guess` is a place
-        where it may be."""
+        """The last value at or before a line or step, or the first value if all come later; `guess`
+        is the index that is tried first."""
         if guess < len(self.at) and self.at[guess] == at:
             return self.values[guess]
         return self.values[max(0, bisect_right(self.at, at) - 1)]
@@ -72,8 +72,8 @@ class LoggedRun:
     settings: Mapping[str, object]
     """Settings from the files of settings beside the log."""
     named: Mapping[str, object]
-    """Settings in the names of the run's file and folders: those of `NAMED` under these names,
-    others under their own."""
+    """Settings in the names of the run's file and folders, under Fathom's names if in `NAMED`,
+    otherwise as written."""
     series: Mapping[str, Series]
 
 
@@ -83,18 +83,18 @@ class Logged:
 
     label: str
     kind: str
-    """What a run is called there: `LOGS` or runs."""
+    """What messages call the runs, in the plural: `LOGS`, tables or runs."""
     runs: Sequence[LoggedRun]
     lacking: Mapping[str, str]
-    """Our name of a column, or `size` -> how else a person can give it, as the end of a message."""
+    """Fathom's name of a column, or `size` -> end of a message that says how else to give it."""
     notes: tuple[str, ...] = ()
     settings: frozenset[str] = frozenset()
-    """Names of series that may be settings, as a person named them."""
+    """Names of series, given by a person's own patterns, that may be settings."""
 
 
 def keeper(told: Mapping[str, str], asked: Sequence[str]) -> Keep:
-    """Returns a function that says which numbers of a log are kept: known names, and names that
-    `--map` or another flag gives."""
+    """Returns a function that is True for the names under which numbers of a log are kept: known
+    names, and names in `--map` or another flag."""
     named = {*told, *asked}
 
     def keep(name: str) -> bool:
@@ -106,7 +106,7 @@ def keeper(told: Mapping[str, str], asked: Sequence[str]) -> Keep:
 
 
 def table_of(logged: Logged, told: Mapping[str, str]) -> OpenTable:
-    """The runs as rows, one for each value of the loss; `told` maps their names to ours.
+    """The runs as rows, one for each value of the loss; `told` maps names in the logs to Fathom's.
 
     Raises:
         TableError: when a column that is needed is not there.
@@ -135,8 +135,8 @@ def table_of(logged: Logged, told: Mapping[str, str]) -> OpenTable:
 
 
 def _without_doubles(runs: Sequence[LoggedRun], told: Mapping[str, str]) -> list[LoggedRun]:
-    """The runs with one source for each column: losses and their time from measurements, other
-    columns from settings if every run has them there."""
+    """The runs with one source for each column: measurements for the loss and its time, and
+    settings for another column if every run has it as a setting."""
     measured = {meaning(name) for run in runs for name in run.series if name not in told}
     both = {ours for ours in MEASURED if ours in measured}
     ours_set = [{*run.named, *map(meaning, run.settings)} for run in runs]
@@ -163,8 +163,8 @@ def _without_doubles(runs: Sequence[LoggedRun], told: Mapping[str, str]) -> list
 
 
 def _with_one_name(runs: Sequence[LoggedRun], told: Mapping[str, str]) -> list[LoggedRun]:
-    """The runs with the settings in their names added, each in the column that other runs have for
-    it, if any."""
+    """The runs with the settings in their names added, under the name that other runs use for the
+    same column, if any."""
     known: dict[str, str] = {}
     for name in chain.from_iterable((*run.settings, *run.series) for run in runs):
         if name not in told and (ours := meaning(name)):
@@ -181,11 +181,12 @@ def _with_one_name(runs: Sequence[LoggedRun], told: Mapping[str, str]) -> list[L
 def _rows(
     run: LoggedRun, names: Sequence[str], loss: str, times: Sequence[str], apart: Set[str]
 ) -> Iterator[list[object]]:
-    """Yields a row for each loss of a run, with the last earlier value of every other quantity.
+    """Yields a row for each loss of a run, with the latest value of every other quantity up to
+    there.
 
-    Where a time comes again, the run was restarted and the later rows hold. Without times only the
-    last loss counts. Both rules apply separately to each value of a quantity measured `apart`, such
-    as several runs in one log, and of a text in a person's pattern, such as the data of a loss.
+    If a time occurs again, the run was restarted, and the later rows replace the earlier ones.
+    Without times only the last loss counts. Both rules apply separately to each value of the series
+    `apart`, such as the names of several runs in one log, or of the data of a loss.
     """
     plain = [run.name if name == RUN else run.settings.get(name) for name in names]
     losses = run.series.get(loss)
@@ -210,12 +211,12 @@ def _rows(
 
 
 def _time(run: LoggedRun, times: Sequence[str]) -> Series | None:
-    """Progress of the run, by the first of several series that it has."""
+    """The series of the run's progress: the first of `times` that the run has."""
     return next((run.series[name] for name in times if name in run.series), None)
 
 
 def _number(value: object) -> float:
-    """The number of a time; infinite for a text, which a later message reports."""
+    """A time as a number; infinite for a text, which is reported later as an error."""
     if isinstance(value, float):
         return value
     try:
@@ -225,13 +226,13 @@ def _number(value: object) -> float:
 
 
 def _is_text(runs: Sequence[LoggedRun], name: str) -> bool:
-    """True for a series of words, by its first value."""
+    """True if the first value of a series is a text."""
     first = next(run.series[name].values[0] for run in runs if name in run.series)
     return _number(first) == inf
 
 
 def _moves(run: LoggedRun, name: str) -> bool:
-    """True if a series has more than zeros."""
+    """True if a series has a number above zero."""
     return name in run.series and any(_number(value) > 0 for value in run.series[name].values)
 
 
@@ -240,7 +241,7 @@ def _has(run: LoggedRun, name: str) -> bool:
 
 
 def _check_depths(logged: Logged, used: Sequence[LoggedRun], depth: str) -> None:
-    """Raises `TableError` if the runs whose depth is known have one and others have none."""
+    """Raises `TableError` if some runs have no depth, and all others have the same depth."""
     without = [printable(run.name) for run in used if not _has(run, depth)]
     known = {str(run.settings.get(depth)) for run in used if _has(run, depth)}
     if without and len(known) == 1 and not any(depth in run.series for run in used):
@@ -254,7 +255,7 @@ def _check_depths(logged: Logged, used: Sequence[LoggedRun], depth: str) -> None
 def _notes(
     logged: Logged, used: Sequence[LoggedRun], loss: str, times: Sequence[str]
 ) -> Iterator[str]:
-    """Yields which runs are left out, and what stands for a time that is not there."""
+    """Yields notes on runs that are left out, on unknown data of a loss, and on missing steps."""
     names = {run.name for run in used}
     left = [run.name for run in logged.runs if run.name not in names]
     if left:
@@ -268,8 +269,8 @@ def _notes(
 
 
 def lacking(others: Sequence[str], line: str = "") -> dict[str, str]:
-    """Ends of messages on columns that files lack; `others` are names of numbers of unknown
-    meaning, and `line` is the flag that says how a line has the loss."""
+    """Column -> end of the message that files lack it; `others` are names of unknown meaning, and
+    `line` is an example of the flag that describes a line."""
     place = ", or put it into the names of folders or files, such as {}, or into config.json"
     more = f" (there are also {listed(others)})" if others else ""
     return {

@@ -1,4 +1,4 @@
-"""Settings of a run in the names of files and folders: `d8_w512_seed1`, `depth=8,lr=0.01`."""
+"""Reads settings of a run from names of files and folders: `d8_w512_seed1`, `depth=8,lr=0.01`."""
 
 import re
 from collections.abc import Iterable
@@ -12,29 +12,31 @@ PAIR = re.compile(
     r"|[^,;&=\s]+?(?=[_-][a-z][\w.]*=|[,;&\s]|$))",
     re.IGNORECASE,
 )
-"""`lr=0.01`, also where the next one follows after `_`."""
+"""Pattern of a setting such as `lr=0.01`; another one may follow after `_`."""
 SHORT = re.compile(
     rf"(?<![a-z0-9.=])(?:(?P<key>[a-z]+(?:_[a-z]+)*)[-_]?(?P<value>{NUMBER})(?P<unit>[kmb]?)"
     r"|(?P<before>[0-9]+)(?P<after>l|layers?|d|w))(?![a-z0-9.=])",
     re.IGNORECASE,
 )
-"""`d8`, `seed_1`, `lr1e-3`, `params124M` or `12L`."""
+"""Pattern of a short setting such as `d8`, `seed_1`, `lr1e-3`, `params124M` or `12L`."""
 CROSSED = re.compile(r"(?<![a-z0-9.=])([0-9]+)x([0-9]+)(?![a-z0-9.=])", re.IGNORECASE)
-"""`12x768`, in either order, or beside a width `5x4`: layers, and how often they are applied."""
+"""Pattern of `12x768`, depth and width in either order, or of `5x4` beside a width: layers, and how
+often they are applied."""
 ABBREVIATED = {
     "l": "depth", "layer": "depth", "w": "d_model", "s": "seed", "sd": "seed", "tok": "tokens",
     "bs": "batch_size", "batch": "batch_size", "wd": "weight_decay", "heads": "n_heads",
     "ctx": "context",
 }  # fmt: skip
-"""Short names of settings; `d` is the depth, or the width beyond any depth or beside layers."""
+"""Short name -> name of a setting. `d` is the depth, or the width if it is above `DEEPEST` or
+stands beside a number of layers."""
 DEEPEST = 200
 """Largest number after `d` that may be a depth; d512 is a width."""
 NARROWEST = 64
-"""Smallest number of two that may be a width, if the other is smaller."""
+"""Least width in `12x768`; the other number must be smaller."""
 
 
 def settings_in(parts: Iterable[str]) -> dict[str, str]:
-    """The settings that folders and a file at the end of them have in their names.
+    """The settings in the names of a run's folders and file.
 
     >>> settings_in(["sweep", "d8_w512_seed1"])
     {'depth': '8', 'd_model': '512', 'seed': '1'}
@@ -51,7 +53,7 @@ def settings_in(parts: Iterable[str]) -> dict[str, str]:
 
 
 def _short(part: str) -> dict[str, str]:
-    """The settings in a part of a name that have no sign between key and number, such as d8."""
+    """The settings in `part` that have no `=` between key and number, such as d8."""
     found: dict[str, str] = {}
     for match in SHORT.finditer(part):
         key = (match["key"] or match["after"]).lower()
@@ -71,7 +73,8 @@ def _short(part: str) -> dict[str, str]:
 
 
 def _known(key: str) -> str:
-    """Our name for the longest end of a key that has one; empty if none has."""
+    """Fathom's name for the longest known end of a key, such as `lr` in `peak_lr`; empty if none is
+    known."""
     words = key.split("_")
     for start in range(len(words)):
         end = "_".join(words[start:])
@@ -82,7 +85,8 @@ def _known(key: str) -> str:
 
 
 def _key(key: str) -> str:
-    """Our name for a key with a sign after it, or the key without numbers and words before it."""
+    """Fathom's name for a key before `=`, or the key without the numbers and words in front of
+    it."""
     words = key.split("_")
     last = max((place for place, word in enumerate(words[:-1]) if word[:1].isdigit()), default=-1)
     plain = "_".join(words[last + 1 :])

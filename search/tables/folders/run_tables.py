@@ -1,4 +1,4 @@
-"""Reads tables of text that have one run each, such as the `metrics.csv` of every run."""
+"""Reads CSV and TSV tables with one run each, such as the `metrics.csv` of every run."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -23,20 +23,20 @@ from fathom.search.tables.sources.read import open_text
 
 @dataclass(slots=True)
 class _ReadTable:
-    """The columns of one table."""
+    """Columns read from one table."""
 
     first: dict[str, object] = field(default_factory=dict)
-    """Name -> the first value that is not blank."""
+    """Name of a column -> its first value that is not blank."""
     moving: set[str] = field(default_factory=set)
     """Names of columns with several values."""
     series: dict[str, Series] = field(default_factory=dict)
 
 
 def read_tables(found: Found, keep: Keep, files: SettingsFiles) -> Logged:
-    """The runs of tables, each one run; columns with one value in each table are settings.
+    """The runs of tables with one run each; columns that are constant in every table are settings.
 
     Raises:
-        TableError: when a table can't be read, or has runs of several depths.
+        TableError: when no table can be read, or one has runs of several depths.
     """
     written: dict[Path, _ReadTable] = {}
     broken: list[str] = []
@@ -65,7 +65,7 @@ def read_tables(found: Found, keep: Keep, files: SettingsFiles) -> Logged:
 
 
 def _notes(broken: Sequence[str]) -> Iterator[str]:
-    """Yields which tables could not be read."""
+    """Yields a note on the tables that could not be read."""
     if broken:
         yield f"tables that could not be read: {listed(broken)}"
 
@@ -87,8 +87,8 @@ def _written(path: Path, keep: Keep) -> _ReadTable:
 def _run(
     found: Found, path: Path, table: _ReadTable, moving: set[str], files: SettingsFiles
 ) -> LoggedRun:
-    """The run of a table: its columns in `moving`, which change along some table, are measurements,
-    the others settings."""
+    """The run of a table. Columns in `moving`, which vary within some table, are measurements;
+    other columns are settings."""
     place = PurePosixPath(found.name(path))
     measured = moving | {name for name in table.first if meaning(name) in MEASURED}
     settings = files.of(path.parent, stem(place))

@@ -1,4 +1,4 @@
-"""Files beside a log that hold the settings of its run: config.json, args.json, config.yaml."""
+"""Reads settings of a run from files beside its log: config.json, args.json, config.yaml."""
 
 import json
 from ast import literal_eval
@@ -16,31 +16,32 @@ NAMES = (
     *("config.json", "args.json", "params.json", "hparams.json", "config.yaml", "config.yml"),
     *("args.yaml", "hparams.yaml", ".hydra/config.yaml", "logs/debug.log"),
 )
-"""Names of files with settings. Of a setting in two files of a run, that of the earlier name
-counts. The last name is that of W&B, in the folder of each of its runs."""
+"""Names of files with settings. If two files of a run have the same setting, the file named first
+here counts. The last one is the log that W&B writes for each run."""
 CONFIG_LINE = "config: "
-"""Beginning of the line of W&B's log that has the config of a run."""
+"""Beginning of the line with the config of a run in W&B's log."""
 LARGEST = 1_000_000
-"""Bytes of such a file."""
+"""Largest size in bytes of a file with settings."""
 LONGEST = 200
-"""Characters of a setting's value; longer ones are texts that no runs are compared by."""
+"""Most characters of a setting's value; longer values are texts by which no runs are compared."""
 
 Parse = Callable[[str], object]
 
 
 @dataclass(frozen=True, slots=True)
 class SettingsFiles:
-    """Reads the settings of runs below a folder; each file once."""
+    """Reader of the settings of runs below a folder; reads each file once."""
 
     root: Path
     parse_yaml: Parse | None
-    """Parses YAML, and raises a ValueError for what is none; None where PyYAML isn't installed."""
+    """Function that parses YAML, or raises ValueError for other text; None if PyYAML isn't
+    installed."""
     _known: dict[Path, dict[str, Any]] = field(default_factory=dict)
     _unread: list[str] = field(default_factory=list)
 
     def of(self, folder: Path, stem: str = "") -> dict[str, Any]:
-        """The settings of a run in a folder: files there, or named like its log, take precedence
-        over those of the folders above."""
+        """The settings of a run in a folder. Files named like the run's log count first, then
+        others in its folder, then files in the folders above."""
         found: dict[str, Any] = {}
         for name in (f"{stem}.json", f"{stem}.yaml") if stem else ():
             found = self._settings(folder / name) | found
@@ -52,7 +53,7 @@ class SettingsFiles:
             folder = folder.parent
 
     def notes(self) -> tuple[str, ...]:
-        """Sentences on files that could not be read."""
+        """Notes on the files that could not be read."""
         if not self._unread:
             return ()
         return (f"settings could not be read: {listed(self._unread)}",)
@@ -94,7 +95,7 @@ def _config_of_wandb(log: str) -> object:
 
 
 def _plain(found: dict[Any, Any]) -> dict[str, Any]:
-    """Settings by name; those of W&B's config.yaml have their value one level deeper."""
+    """Settings as name -> value, also from W&B's config.yaml, where values are one level deeper."""
     named = {
         str(name): value["value"] if isinstance(value, dict) and "value" in value else value
         for name, value in found.items()

@@ -35,9 +35,9 @@ from fathom.search.tables.folders.settings_files import SettingsFiles
 from fathom.search.tables.open_table import MOST_ROWS
 
 LONGEST_LINE = 1 << 16
-"""Characters of a line; what a longer one has is not read."""
+"""Characters of a line that are read; the rest of a longer line is skipped."""
 SLOWEST = 2.0
-"""Seconds of this process's time within which a pattern must be done with a line."""
+"""Seconds of CPU time after which a pattern on one line counts as too slow."""
 
 
 @dataclass(slots=True)
@@ -54,10 +54,11 @@ class _Reading:
 
 
 def read_logs(found: Found, patterns: Sequence[str], keep: Keep, files: SettingsFiles) -> Logged:
-    """The runs of logs, read in the common way or by a person's patterns.
+    """The runs of logs, read by a person's patterns or, without patterns, in the common forms.
 
     Raises:
-        TableError: when a pattern is none or takes too long on a line, or no line has a number.
+        TableError: when a pattern is no regular expression or takes too long on a line, or no line
+            has a number.
     """
     read_line = pattern_pairs(patterns) if patterns else common_pairs
     seen = _Reading()
@@ -91,7 +92,7 @@ def _run(found: Found, path: Path, series: dict[str, Series], files: SettingsFil
 
 
 def _series(path: Path, read_line: ReadLine, keep: Keep, seen: _Reading) -> dict[str, Series]:
-    """Values in a log under each name that is kept."""
+    """Name -> values in a log, for each name that is kept."""
     series: dict[str, Series] = {}
     for number, line in enumerate(_lines(path, seen)):
         seen.lines += 1
@@ -115,7 +116,7 @@ def _series(path: Path, read_line: ReadLine, keep: Keep, seen: _Reading) -> dict
 
 
 def _lines(path: Path, seen: _Reading) -> Iterator[str]:
-    """Yields the lines of a text file, plain or gzip, up to where it is damaged; none of a binary
+    """Yields the lines of a text file, plain or gzip, up to any damage; nothing for a binary
     file."""
     with open_regular(path) as file:
         stream = gzip.GzipFile(fileobj=file) if file.peek(2).startswith(GZIP) else file
@@ -135,8 +136,8 @@ def _lines(path: Path, seen: _Reading) -> Iterator[str]:
 
 @contextmanager
 def _watched(seen: _Reading, patterns: Sequence[str]) -> Iterator[None]:
-    """Context that ends the reading if a pattern takes too long on a line: with some patterns the
-    time grows exponentially with the length of a line."""
+    """Context that raises `TableError` if a pattern takes too long on a line; the time of some
+    patterns grows exponentially with the length of a line."""
     if not patterns:
         yield
         return
@@ -161,7 +162,7 @@ def _watched(seen: _Reading, patterns: Sequence[str]) -> Iterator[None]:
 
 
 def _nothing_found(found: Found, patterns: Sequence[str], seen: _Reading) -> str:
-    """The message that no line of any log has what is looked for."""
+    """The message of the error that no line of any log has a number or matches a pattern."""
     files = f"{len(found.logs)} files" if len(found.logs) > 1 else "its file"
     if seen.binary and not seen.lines:
         return f"{found.label} must have logs in UTF-8, got binary files: {listed(seen.binary)}"

@@ -1,4 +1,4 @@
-"""Addresses of projects of W&B; imports nothing of it."""
+"""Addresses of W&B projects; does not import W&B."""
 
 ADDRESS = "wandb:"
 """Beginning of the address of a project."""

@@ -1,4 +1,5 @@
-"""A chart that W&B's page exported, which has a column for each run and metric, as rows of runs."""
+"""Converts a chart exported from W&B's page, with a column for each run and metric, to rows of
+runs."""
 
 from collections.abc import Mapping
 
@@ -8,14 +9,14 @@ from fathom.search.tables.open_table import OpenTable
 
 AXIS = "Step"
 SEPARATOR = " - "
-"""Between the name of a run and of a metric."""
+"""Text between the name of a run and the name of a metric."""
 BOUNDS = ("__MIN", "__MAX")
-"""Ends of the columns beside one, with the lowest and highest of the values behind a point."""
+"""Ends of the names of columns with the lowest and highest of the values behind each point."""
 PAGE = ", or export the table of runs from W&B's page, which has their configs"
 
 
 def as_runs(table: OpenTable, told: Mapping[str, str]) -> OpenTable:
-    """The runs of a chart with the settings in their names as rows; any other table as it is.
+    """The runs of a chart as rows, with the settings in the runs' names; any other table unchanged.
 
     Raises:
         TableError: when a column that is needed is not there.

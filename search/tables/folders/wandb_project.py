@@ -1,4 +1,4 @@
-"""The runs of a project of W&B, asked of its server by its own package."""
+"""Reads the runs of a W&B project from its server, by the package `wandb`."""
 
 import os
 import sys
@@ -16,7 +16,7 @@ from fathom.search.tables.folders.wandb_address import ADDRESS
 from fathom.search.tables.open_table import flat_names
 
 SECONDS = 60
-"""After which an answer of the server is not waited for."""
+"""Seconds to wait for an answer of the server."""
 STATE = "state"
 LACKING = {
     "depth": ", or put it into the config of each run",
@@ -53,7 +53,8 @@ def read_project(address: str, keep: Keep) -> Logged:
 
 @contextmanager
 def _no_questions() -> Iterator[None]:
-    """Context in which W&B fails without a key, where it would ask a terminal for one."""
+    """Context in which W&B raises an error if no key is set, instead of asking for one at the
+    terminal."""
     terminal = sys.stdin
     with open(os.devnull, encoding="utf-8") as nothing:
         sys.stdin = nothing

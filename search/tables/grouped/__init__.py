@@ -1,1 +1,1 @@
-"""Rows as runs, and runs as trials: sizes, losses, settings that vary."""
+"""Groups the rows of a table into runs, and the runs into trials of a size."""

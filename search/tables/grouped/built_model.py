@@ -11,19 +11,19 @@ from transformers.utils import logging
 from fathom.models.shape import Count
 
 UNSAFE = re.compile(r"^_|implementation|auto_map|quantization|dtype")
-"""Keys that could load code or kernels; none of them says a size."""
+"""Pattern of keys that could load code or kernels; no such key states a size."""
 NUMBERS = re.compile(r"(layer|expert|block)s?$")
-"""Keys with numbers of parts, each of which takes time and memory beside its weights."""
+"""Keys with a number of layers, experts or blocks, each of which takes time and memory to build."""
 MOST = 4096
-"""Most parts of a kind that are built."""
+"""Largest number of layers, experts or blocks that is built."""
 
 
 def built_size(values: Mapping[str, Any]) -> Mapping[Count, int]:
-    """The parameters of the causal language model that a configuration describes: in all, without
-    embeddings, and those that a token uses.
+    """The parameters of the causal language model that a configuration describes: in total, without
+    embeddings, and active for one token.
 
     Raises:
-        ValueError: when transformers builds none from it.
+        ValueError: when transformers builds no causal language model from it.
     """
     for key, value in values.items():
         if NUMBERS.search(key) and isinstance(value, int) and value > MOST:
@@ -47,13 +47,14 @@ def built_size(values: Mapping[str, Any]) -> Mapping[Count, int]:
 
 
 def _outer_weights(model: PreTrainedModel) -> Iterator[torch.Tensor]:
-    """Yields the weights of embeddings, of learned positions among them, and of the unembedding."""
+    """Yields the weights of the embeddings, including learned positions, and of the unembedding."""
     yield from (part.weight for part in model.modules() if isinstance(part, torch.nn.Embedding))
     yield model.get_output_embeddings().weight
 
 
 def _idle_weights(model: PreTrainedModel) -> Iterator[int]:
-    """Yields the weights of each layer's experts that a token is not routed to."""
+    """Yields, for each layer with experts, the number of weights in experts that a token doesn't
+    use."""
     for name, part in model.named_modules():
         if name.endswith(".experts") and (number := getattr(part, "num_experts", 0)):
             weights = sum(weight.numel() for weight in part.parameters())

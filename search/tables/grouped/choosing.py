@@ -1,4 +1,4 @@
-"""Runs at the best values of their settings, shape by shape, with the price of choosing.
+"""Chooses each shape's runs at the best values of their settings, and corrects for the choice.
 
 The lowest of several noisy losses is too low by chance: the more so, the more values a shape had
 and the closer their losses are.
@@ -17,9 +17,9 @@ from fathom.search.formatting import ranges
 from fathom.search.tables.runs import Run
 
 STEPS = 2001
-"""Losses at which the distribution of a minimum is taken."""
+"""Number of losses at which the distribution of the minimum is evaluated."""
 REACH = 8.0
-"""Standard errors on either side of the losses within which a minimum lies."""
+"""Standard errors on either side of the losses between which the minimum is integrated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,8 @@ class EndedRun:
     run: Run
     loss: float | None
     price: float = 0.0
-    """Nats by which the loss came out lower for having been chosen, within as much again."""
+    """Nats by which the loss is expected to be too low because it was chosen as the lowest; also
+    the standard error of that correction."""
 
     @property
     def unlucky_loss(self) -> float | None:
@@ -38,8 +39,8 @@ class EndedRun:
 
 
 def shape_means(chosen: Sequence[EndedRun]) -> tuple[list[Run], list[float], list[int]]:
-    """For each shape with a loss: a run, the mean loss over its seeds corrected for the luck of
-    being chosen, and the number of seeds."""
+    """For each shape with a loss: one run, the mean over seeds of `unlucky_loss`, and the number of
+    seeds."""
     shapes: dict[object, list[EndedRun]] = defaultdict(list)
     for ended in chosen:
         if ended.loss is not None:
@@ -56,9 +57,9 @@ _Values = dict[object, list[list[EndedRun]]]
 def choose(ended: Sequence[EndedRun], *, rates: bool, noise: float) -> list[EndedRun]:
     """The runs at the best values of their settings, shape by shape, by mean loss.
 
-    The best learning rate is chosen only if `rates`; otherwise the estimate of the depths brackets
-    them. `noise` between seeds is in nats. A run without a loss is kept only if no run of its shape
-    has one.
+    The best learning rate is chosen only if `rates`; otherwise all rates are kept, for the estimate
+    of the depths. `noise` between seeds is in nats. A run without a loss is kept only if no run of
+    its shape has a loss.
     """
     groups = _groups(ended)
     shapes: dict[object, _Values] = defaultdict(lambda: defaultdict(list))
@@ -93,7 +94,8 @@ def swept_notes(runs: Iterable[Run]) -> Iterator[str]:
 
 
 def noise_of(ended: Sequence[EndedRun]) -> float:
-    """The noise between seeds, nats: of runs that differ in the seed alone, and the usual one."""
+    """The noise between seeds, nats: measured by runs that differ only in the seed, combined with
+    the usual noise."""
     return _repeats(ended).likely_noise
 
 
@@ -103,7 +105,8 @@ def _repeats(ended: Sequence[EndedRun]) -> Repeats:
 
 
 def measured_noise(ended: Sequence[EndedRun]) -> float:
-    """The noise between seeds by runs that differ in the seed alone; 0 where none do."""
+    """The noise between seeds, nats, measured by runs that differ only in the seed; 0 if none
+    do."""
     return _repeats(ended).noise
 
 
@@ -120,7 +123,8 @@ def expected_gain(losses: Sequence[float], errors: Sequence[float]) -> float:
 
 
 def _groups(ended: Sequence[EndedRun]) -> list[list[EndedRun]]:
-    """The runs that agree in everything but the seed, each seed with its mean loss once."""
+    """Groups of runs that agree in all but the seed; a seed with several runs counts once, at their
+    mean loss."""
     seeds: dict[object, dict[int, list[EndedRun]]] = defaultdict(lambda: defaultdict(list))
     for trained in ended:
         run = trained.run
@@ -138,8 +142,8 @@ def _mean(runs: Sequence[EndedRun]) -> EndedRun:
 
 
 def _best(values: _Values, noise: float) -> list[EndedRun]:
-    """The runs at the values with the lowest mean loss, and the part of their lead, nats, that is
-    due to chance."""
+    """The runs at the values with the lowest mean loss; their `price` is the part of their lead,
+    nats, that is due to chance."""
     means: dict[object, float] = {}
     errors: dict[object, float] = {}
     for value, of_rates in values.items():

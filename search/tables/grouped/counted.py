@@ -1,4 +1,5 @@
-"""Runs that an answer rests on, why others do not count, and a check that repeats are seeds."""
+"""Counts the runs behind an answer, says why others do not count, and checks that repeats are
+seeds."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,25 +19,27 @@ from fathom.search.tables.runs import Run
 MOST = 0.5
 """Share of the runs about a size that an answer must rest on."""
 ALIKE = 0.6
-"""Share of the shapes with several runs that have the same number of them, where these are seeds: a
-search that draws settings repeats a shape as often as chance has it."""
+"""Share of the repeated shapes that must have the same number of runs if these are seeds; a search
+that draws settings repeats shapes unequally, by chance."""
 FEWEST_REPEATED = 3
-"""Fewest shapes with several runs from which this can be judged."""
+"""Fewest shapes with several runs for the check by `ALIKE`."""
 UNUSUAL = 0.01
 """Share of the loss beyond which seeds seldom differ."""
 COMPARABLE = 0.5
-"""Ratio of what runs of one depth differ by to what depths do, above which it hides them."""
+"""Spread within a depth, as a share of that between depths, above which it hides which depth is
+best."""
 SPARE = 3
-"""Fewest runs beyond the first of each depth that show what they differ by."""
+"""Fewest runs, beyond the first of each depth, to estimate the spread within a depth."""
 GAIN = -0.2
 """Usual gain from size, nats for a unit of ln(parameters)."""
 OTHER_LAYERS = 1.5
-"""Factor between the parameters in layers of depths of one total size, above which it is said."""
+"""Factor between depths of one total size in the parameters of their layers, above which a note
+says so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountedRuns:
-    """Numbers of runs about a size: those that count at the horizon, and those left out."""
+    """Numbers of runs near a size that count at the horizon, and of those that do not."""
 
     size: int
     runs: int
@@ -47,17 +50,17 @@ class CountedRuns:
     lost: tuple[int, ...]
     """Depths without a run that counts."""
     horizon: str
-    """The horizon as a sentence has it; empty where the table has none."""
+    """The horizon in words; empty where the table has none."""
 
     @property
     def cause(self) -> FewRuns | None:
-        """The cause of a verdict that too few runs count; None if most do."""
+        """The cause of a verdict that too few runs count; None if at least half count."""
         few = self.counted < MOST * self.runs
         return FewRuns(self.counted, self.runs) if few else None
 
     @property
     def note(self) -> Iterator[str]:
-        """Yields how many runs count, and why others do not, where some do not."""
+        """Yields a note on how many runs count and why others do not; nothing if all count."""
         if self.counted == self.runs:
             return
         others = self.runs - self.counted - self.diverged
@@ -73,7 +76,7 @@ class CountedRuns:
 
 
 def count_runs(runs: Sequence[Run], size: int, spend: Spend) -> CountedRuns:
-    """Number of the runs about a size that count after a spend."""
+    """Numbers of the runs near `size` that have a loss at `spend`, and of those that have none."""
     there = {run.training: run for run in runs if loss_at(run, spend.amount) is not None}
     left = list({run.training: run for run in runs if run.training not in there}.values())
     elsewhere = {run.depth for run in left if not run.diverged}
@@ -90,8 +93,8 @@ def count_runs(runs: Sequence[Run], size: int, spend: Spend) -> CountedRuns:
 
 
 def check_repeats(runs: Sequence[Run], label: str) -> None:
-    """Raises `TableError` if rows that differ in the loss alone can't be seeds: their number varies
-    between shapes as in a search that draws settings."""
+    """Raises `TableError` if rows that differ only in the loss can't be seeds, because their number
+    varies between shapes as in a search that draws settings."""
     rows = Counter((*run.sized_shape, run.learning_rate, *run.settings.items()) for run in runs)
     several = [number for number in rows.values() if number > 1]
     alike = max(Counter(several).values(), default=0)
@@ -108,10 +111,10 @@ def check_repeats(runs: Sequence[Run], label: str) -> None:
 def unknown_settings(
     runs: Sequence[Run], tokens: float, count: Count, size: int
 ) -> UnknownSettings | None:
-    """The cause of a verdict on a table without seeds: runs of one depth differ by more than seeds
-    usually do, and about as much as depths do. None if they don't.
+    """The cause of a verdict on a table without seeds, if runs of one depth differ by more than
+    seeds usually do, and by about as much as depths do; otherwise None.
 
-    Of a shape with several learning rates or values of settings, the best one's runs are compared.
+    If a shape has several learning rates or values of settings, only its runs at the best are used.
     """
     values: dict[object, dict[object, list[Run]]] = defaultdict(lambda: defaultdict(list))
     for run in runs:

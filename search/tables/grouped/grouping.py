@@ -1,4 +1,4 @@
-"""The rows of a table become runs: which rows are one curve, and which are another seed."""
+"""Groups the rows of a table into runs: decides which rows are one curve, and which are seeds."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,29 +14,34 @@ from fathom.search.tables.grouped.counted import check_repeats
 from fathom.search.tables.runs import NO_TIME, Array, Run, Runs
 
 IDENTITY = ("depth", "d_model", "d_ff", "params_total", "params_non_embedding", "seed")
-"""Columns of which a run has one value."""
+"""Columns that have a single value in each run."""
 HAIR = 1e-3
-"""Difference in size, as a share, that settings such as norms and biases make, and no shape."""
+"""Largest relative difference in size that counts as due to norms and biases, not to another
+shape."""
 SPENT = (Coin.FLOPS, Coin.SECONDS)
-"""Coins that may have a column in a table beside its tokens."""
+"""Quantities that runs spend, for which a table may have a column in addition to tokens."""
 SIZES = ("params_total", "params_non_embedding", "d_model")
 SAME_AMOUNT = 0.02
-"""Difference in the logarithm of amounts that are the same."""
+"""Largest difference in the logarithm of two amounts that count as the same."""
 FEWEST_SIZES, APART = 3, 1.25
-"""Sizes at an equal amount, and the factor that they span, which say that it is held."""
+"""Fewest sizes at an equal amount, and the least factor between them, to say that it was held
+equal."""
 NO_CURVES, FEWEST_CURVES = (0.25, 0.75), 8
-"""Share of the curves that rise between which they are none, and the fewest that can say so."""
+"""If the share of rising "curves" is between these two, they are no curves but final losses; and
+the fewest curves for that test."""
 FEW_SHARED = 0.25
-"""Share of the runs with several rows up to which these are no curves, as all runs have some."""
+"""Largest share of runs with several rows at which all rows count as final losses: with real
+curves, nearly all runs have several rows."""
 MANY_ROWS = 5
-"""Fewest rows of a shape and seed at which a name that is new in every row names no runs."""
+"""Rows for each shape and seed from which on a name that differs in every row is no name of
+runs."""
 MOSTLY = 0.9
-"""Share of the token counts that must occur equally often for rows to be those of several seeds."""
+"""Share of the token counts that must occur equally often for the rows to be of several seeds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Groups:
-    """The rows of each run, and the settings that a run has one value of."""
+    """The rows of each run, and the columns that are constant within every run."""
 
     rows: list[NDArray[np.int64]]
     settings: dict[str, Texts]
@@ -48,8 +53,8 @@ def group_runs(
     cells: Cells, label: str, settings: Sequence[str] = (), shaped: Sequence[str] = (), *,
     with_names: bool = False,
 ) -> Runs:  # fmt: skip
-    """The runs of a table; `settings` are columns of `cells.texts`, as are `shaped`, of which each
-    shape has one value; `with_names` says that rows may differ in their name alone.
+    """The runs of a table. `settings` and `shaped` are columns of `cells.texts`; those of `shaped`
+    have one value for each shape. `with_names` is True if rows may differ only in a name.
 
     Raises:
         TableError: when no row has a loss.
@@ -92,8 +97,8 @@ def group_runs(
 
 
 def _of_whole_sizes(runs: Sequence[Run]) -> list[Run]:
-    """The runs. A run slightly larger than the smallest run of its shape gets that run's size,
-    since weights of norms are a setting and do not make another shape."""
+    """The runs, where a run slightly larger than the smallest run of its shape gets that run's
+    size: weights of norms are a setting, and do not make another shape."""
     least: dict[object, Run] = {}
     for run in sorted(runs, key=lambda run: run.params_total):
         least.setdefault(run.shape, run)
@@ -109,8 +114,8 @@ def _as_large_as(least: Run, run: Run) -> Run:
 def _told_apart(
     runs: list[Run], label: str, notes: list[str], *, by_seed: bool, by_name: bool
 ) -> list[Run]:
-    """The runs; those that differ in the loss alone are seeds if nothing names them, and notes say
-    what else became of runs."""
+    """The runs. Those that differ only in the loss become seeds if no column names seeds or runs;
+    `notes` gets a sentence on how repeats are treated."""
     repeats = _repeats(runs)
     if repeats and not by_seed and not by_name:
         check_repeats(runs, label)
@@ -139,9 +144,9 @@ def _without_blank_seeds(cells: Cells) -> Cells:
 
 
 def _time(values: Mapping[str, Array]) -> str:
-    """The column that says how far a run has trained; nothing where only final losses are known.
+    """The column that says how far a run has trained; empty where only final losses are known.
 
-    Tokens or, where a whole run has one number of tokens, its steps.
+    It is tokens or, if tokens have one value in each run, steps.
     """
     keys = [values[name] for name in (*IDENTITY, "run") if name in values]
     there = [name for name in ("tokens", "step") if name in values and (values[name] > 0).any()]
@@ -157,11 +162,11 @@ def _has_size(values: Mapping[str, Array]) -> NDArray[np.bool_]:
 
 
 def _groups(cells: Cells, time: str, settings: Sequence[str], notes: list[str]) -> _Groups:
-    """Tells the runs apart, in the order of the table.
+    """The rows grouped into runs; adds to `notes` if names of runs are not used.
 
-    A setting, or a learning rate, tells runs apart where they would have the same tokens twice
-    without it; any other column that changes along a run is a schedule or a result. Where rows that
-    nothing else tells apart make no curves, their tokens and every setting tell them apart.
+    A setting or learning rate separates runs if a run would otherwise have the same tokens twice;
+    any other column that changes along a run is a schedule or a result. If rows that are otherwise
+    alike form no curves, tokens and every setting separate them.
     """
     values = cells.values
     keys = [values[name] for name in IDENTITY if name in values]
@@ -200,8 +205,8 @@ def _groups(cells: Cells, time: str, settings: Sequence[str], notes: list[str]) 
 
 
 def _no_curves(time: Array, losses: Array, keys: list[Array]) -> bool:
-    """True if the losses of rows with equal keys rise with time as often as they fall, or few rows
-    share their keys: they are final losses, each at tokens of its own."""
+    """True if rows are final losses, each at tokens of its own: losses of rows with equal keys rise
+    with time about as often as they fall, or few rows share their keys."""
     codes, times = _codes(keys)
     if 0 < (times > 1).mean() <= FEW_SHARED:
         return True
@@ -213,10 +218,10 @@ def _no_curves(time: Array, losses: Array, keys: list[Array]) -> bool:
 
 
 def held_levels(amounts: Array, sizes: Array) -> NDArray[np.int64] | None:
-    """The level of each amount, where runs of several sizes spent the same few amounts, as where
-    compute or time is held; None where they did not.
+    """The index of each amount among a few equal amounts that runs of several sizes spent, as when
+    compute or time is held equal; None if they did not.
 
-    A level spans 2 % at most, and three sizes at least, further apart than those of one size.
+    An index covers amounts within 2 %, and at least three sizes that span a factor of `APART`.
     """
     if not (np.isfinite(amounts) & (amounts > 0)).all():
         return None
@@ -234,13 +239,13 @@ def held_levels(amounts: Array, sizes: Array) -> NDArray[np.int64] | None:
 
 
 def _codes(keys: list[Array]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """A whole number for each row, equal where all keys are equal, and how often each comes."""
+    """A whole number for each row, equal where all keys are equal, and the count of each number."""
     codes = numbered(keys)
     return codes, np.bincount(codes)
 
 
 def _runs_of(values: Mapping[str, Array], rows: NDArray[np.int64], time: str) -> Iterator[Run]:
-    """Yields the runs of rows that nothing tells apart; several seeds where tokens repeat."""
+    """Yields the run of rows that agree in all keys, or a run for each seed if tokens repeat."""
     losses = values["loss"][rows]
     if not time:
         for loss in dict.fromkeys(losses.tolist()):
@@ -255,10 +260,10 @@ def _runs_of(values: Mapping[str, Array], rows: NDArray[np.int64], time: str) ->
 
 
 def _seeds(tokens: Array, losses: Array) -> Iterator[NDArray[np.int64]]:
-    """Yields the rows of each seed, by tokens, with one row for each number of tokens.
+    """Yields the rows of each seed in order of tokens, one row for each number of tokens.
 
-    A few numbers of tokens that come twice are those of a run that was restarted: the later row
-    counts. Where nearly all come equally often, the rows are of that many seeds, one after another.
+    If a few numbers of tokens occur twice, the run was restarted, and the later row counts. If
+    nearly all occur equally often, the rows are of that many seeds, one after another.
     """
     if len(np.unique(tokens)) == len(tokens):
         yield np.argsort(tokens)
@@ -308,10 +313,10 @@ def _run(values: Mapping[str, Array], rows: NDArray[np.int64], tokens: Array, lo
 
 
 def _sizes(first: Mapping[str, float]) -> tuple[int, int]:
-    """Parameters in total and without the embedding; each stands for the other where that is
-    missing.
+    """Parameters in total and without the embedding; where one is missing, the other is used for
+    it.
 
-    12 depth d_model**2, or with d_ff its own matrices, where neither is known.
+    Where neither is known, both are 12 depth d_model**2 or, with a d_ff, the size of the matrices.
     """
     known = [first.get(name, np.nan) for name in ("params_total", "params_non_embedding")]
     finite = [size for size in known if np.isfinite(size)]
@@ -324,8 +329,8 @@ def _sizes(first: Mapping[str, float]) -> tuple[int, int]:
 
 
 def _key(run: Run, *, timed: bool = True) -> tuple[object, ...]:
-    """The values that are equal for runs that differ in the loss alone or, unless `timed`, in the
-    loss and the tokens."""
+    """Key that is equal for runs that differ only in the loss or, unless `timed`, in the loss and
+    the tokens."""
     sizes = (run.params_total, run.params_non_embedding)
     settings = tuple(run.settings.values())
     return (
@@ -339,12 +344,13 @@ def _key(run: Run, *, timed: bool = True) -> tuple[object, ...]:
 
 
 def _repeats(runs: Sequence[Run], *, timed: bool = True) -> int:
-    """The number of runs that differ from an earlier run in the loss alone."""
+    """The number of runs that differ from an earlier run only in the loss, or unless `timed` in the
+    tokens."""
     return len(runs) - len({_key(run, timed=timed) for run in runs})
 
 
 def _with_seeds(runs: Sequence[Run]) -> list[Run]:
-    """The runs with numbered seeds: runs that differ in the loss alone have different seeds."""
+    """The runs with numbered seeds, different for runs that differ only in the loss."""
     turn: Counter[object] = Counter()
     numbered = []
     for run in runs:

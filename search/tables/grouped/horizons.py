@@ -1,4 +1,4 @@
-"""Horizons that a question names: in tokens, or in tokens for each parameter of a budget."""
+"""Horizons that a question names: in tokens, or in tokens per parameter."""
 
 import re
 from dataclasses import dataclass
@@ -7,19 +7,19 @@ from fathom.objectives.keys import parse_count
 from fathom.search.formatting import format_count
 
 MOST_PER_PARAMETER = 100_000
-"""Tokens a parameter beyond which a plain number was meant as tokens."""
+"""Largest plain number that is read as tokens per parameter."""
 PLAIN = re.compile(r"[0-9]+(\.[0-9]+)?")
 
 
 @dataclass(frozen=True, slots=True)
 class Horizon:
-    """Tokens, or tokens for each parameter."""
+    """A horizon in tokens, or in tokens per parameter."""
 
     amount: float
     per_parameter: bool = False
 
     def tokens(self, size: int) -> float:
-        """The tokens of a budget of so many parameters."""
+        """The tokens of the horizon for a model of `size` parameters."""
         return self.amount * size if self.per_parameter else self.amount
 
     @property
@@ -30,10 +30,10 @@ class Horizon:
 
 
 def parse_horizons(text: str) -> tuple[Horizon, ...]:
-    """The horizons of a list with commas: `20,40,160` are tokens a parameter, `2B,8B` tokens.
+    """The horizons in a comma-separated list: `20,40,160` are tokens per parameter, `2B,8B` tokens.
 
     Raises:
-        ValueError: when a part is neither.
+        ValueError: when a part is neither of these.
     """
     return tuple(dict.fromkeys(_horizon(part.strip()) for part in text.split(",")))
 

@@ -1,4 +1,4 @@
-"""Reads a ladder of models, without losses: a table, or the `config.json` of each of them."""
+"""Reads the sizes of a ladder of models from a table, or from the `config.json` of each model."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import nan
@@ -19,19 +19,19 @@ SIZES: Mapping[Count, str] = {
     Count.TOTAL: "params_total",
     Count.NON_EMBEDDING: "params_non_embedding",
 }
-"""Rule of counting -> our name of the column that has it."""
+"""Rule of counting parameters -> Fathom's name of the column with that count."""
 MOST_LAYERS, MOST = 10_000, 10**18
-"""The largest depth, and the largest of all other numbers, of a rung."""
+"""The largest depth of a model, and the largest of its other numbers."""
 
 
 def read_ladder(
     files: Sequence[Path], told: Mapping[str, str], count: Count, build: Build | None = None
 ) -> list[LadderRung]:
-    """The rungs of a ladder by ascending size under `count`. `told` maps the table's names of
-    columns to ours; `build` counts models of types unknown here.
+    """The models of a ladder by ascending size under `count`. `told` maps the table's names of
+    columns to Fathom's; `build` counts models of types unknown here.
 
     Raises:
-        TableError: when a file is neither a table nor a model's configuration, or a rung has no
+        TableError: when a file is neither a table nor a model's configuration, or a model has no
             depth or size.
     """
     for file in files:
@@ -83,7 +83,7 @@ class _Row:
         self._place, self._values, self._factors = f"{label}:{line}", values, columns.factors
 
     def number(self, ours: str) -> int | None:
-        """A number of the row; None where it has none."""
+        """The number in one of Fathom's columns; None if the cell is empty."""
         value = self._values.get(ours)
         if value is None or not str(value).strip():
             return None
@@ -101,7 +101,8 @@ class _Row:
         return round(found)
 
     def needed(self, ours: str, number: int | None) -> int:
-        """The number of a column that each row must have; raises `TableError` if it is missing."""
+        """`number`, the value of the column `ours` that each row must have; raises `TableError` if
+        None."""
         if number is None:
             raise TableError(f"{self._place}: a model must have the {ours}, got none")
         return number

@@ -1,4 +1,5 @@
-"""Values in a column of losses that can't be losses: placeholders, percentages, scores."""
+"""Checks of a column of losses for values that can't be losses: placeholders, percentages,
+scores."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -17,7 +18,7 @@ from fathom.search.tables.runs import Run, Runs
 from fathom.search.words import plateau_width
 
 A_GUESS = 12.5
-"""Nats that a guess among 270,000 tokens loses, more than any vocabulary has."""
+"""Loss, nats, of a uniform guess among 270,000 tokens, which is more than any vocabulary has."""
 MAXIMISED = re.compile(
     r"(^|_)(acc|accurac(y|ies)|top_?[15]|f1|(sacre)?bleu|rouge|chrf|meteor|au(c|roc|prc)|roc|map|mrr"
     r"|ndcg|r2|recall|precision|mcc|iou|dice|corr(elation)?|pearson|spearman|rewards?|return|scores?"
@@ -25,26 +26,27 @@ MAXIMISED = re.compile(
 )
 """Names of columns in which higher is better."""
 MINIMISED = re.compile(r"(^|_)(loss|losses|err|error|nll|ce|entropy)($|_)")
-"""Names that say otherwise."""
+"""Names of columns in which lower is better, whatever else they contain."""
 MANY = 0.25
-"""Share of the runs above `A_GUESS` above which it is not that they diverged, but the unit."""
+"""Share of runs above `A_GUESS` beyond which the unit must be wrong, as not so many diverge."""
 RISING = 0.9
-"""Share of the curves that rise above which the value is one to maximise."""
+"""Share of rising curves from which on higher values must be better."""
 FEWEST_CURVES = 3
-"""Fewest curves that can show it."""
+"""Fewest curves for the test by `RISING`."""
 APART = 1.5
-"""Least factor above every other loss at which a whole number that runs share is no loss."""
+"""Factor above all other losses from which on a whole number that several runs share is a
+placeholder."""
 REMEDY = "name the column of a held-out cross entropy with --map COLUMN=loss"
 SPREAD = 10
-"""Assumed spread of a quantity to maximise, in multiples of the noise between seeds, where no
-repeats measure that noise; losses usually spread so."""
+"""Usual standard deviation of losses in a table, in multiples of the noise between seeds; assumed
+for a quantity to maximise if no repeats measure its noise."""
 LEVEL = 3.0
-"""Nats at which the best value of a quantity to maximise is put, as losses usually are there."""
+"""Loss, nats, to which the best value of a quantity to maximise is converted: a usual loss."""
 
 
 def check_loss_name(name: str, label: str, *, maximised: bool) -> None:
-    """Raises `TableError` for a column whose name says that higher is better or, if `maximised`,
-    lower."""
+    """Raises `TableError` if the column's name says that higher is better or, if `maximised`, that
+    lower is better."""
     plain = plain_name(name)
     falls = MINIMISED.search(plain) or unit_in(plain)
     if maximised and falls:
@@ -60,8 +62,8 @@ def check_loss_name(name: str, label: str, *, maximised: bool) -> None:
 
 
 def unit_of(name: str, asked: str, tokens: float | None) -> Unit:
-    """The unit of a column of losses, as stated or by the column's name. A byte, or a character, is
-    `tokens` tokens; by default a character is one, and a byte `TOKENS_PER_BYTE`."""
+    """The unit of a column of losses, as `asked` or by the column's name. `tokens` is the number of
+    tokens per byte or character; by default `TOKENS_PER_BYTE`, or one per character."""
     unit = asked or unit_in(plain_name(name)) or "nats"
     return UNITS[unit].per_token(tokens or (TOKENS_PER_BYTE if unit.endswith("byte") else 1.0))
 
@@ -76,10 +78,11 @@ def in_nats(runs: Runs, unit: Unit) -> Runs:
 
 
 def unit_to_maximise(runs: Sequence[Run], name: str, noise: float | None) -> Unit:
-    """The unit of a quantity to maximise. The noise between its seeds is set to the usual noise of
-    losses, and scales the difference by which depths are told apart.
+    """The unit of a quantity to maximise, scaled so that its noise between seeds equals the usual
+    noise of losses, in nats.
 
-    The noise is `noise` if it was stated, or measured, or else assumed by how far the runs differ.
+    Its noise is `noise` if stated; otherwise measured by repeats or, without repeats, assumed from
+    the spread of the runs.
     """
     ended = [EndedRun(run, float(run.losses[-1])) for run in runs if len(run.losses)]
     values = [end.loss for end in ended if end.loss is not None]
@@ -89,7 +92,8 @@ def unit_to_maximise(runs: Sequence[Run], name: str, noise: float | None) -> Uni
 
 
 def name_notes(name: str, unit: Unit, *, said: bool) -> Iterator[str]:
-    """Yields what the name of the column of losses leaves open; `said` if --map names it."""
+    """Yields a note on how the column of losses is read; `said` is True if --map names the
+    column."""
     shown = printable(name)
     if unit.zero is not None:
         yield f"{shown} is maximised; depths are told apart by {plateau_width(unit)}"
@@ -111,10 +115,10 @@ def name_notes(name: str, unit: Unit, *, said: bool) -> Iterator[str]:
 
 
 def positive_losses(cells: Cells, label: str) -> tuple[Cells, tuple[str, ...]]:
-    """The rows whose loss is above 0, as each cross entropy is, and a note on those left out.
+    """The rows whose loss is above 0, as every cross entropy is, and a note on the rows left out.
 
     Raises:
-        TableError: when most rows have none.
+        TableError: when at least half of the rows have no such loss.
     """
     loss = cells.values["loss"]
     kept = ~(loss <= 0)
@@ -135,10 +139,10 @@ def positive_losses(cells: Cells, label: str) -> tuple[Cells, tuple[str, ...]]:
 
 
 def plausible(runs: Runs, theirs: str, label: str, unit: Unit, *, said: bool) -> Runs:
-    """The runs; those that end above any guess, or at a placeholder, are marked as diverged.
+    """The runs, with those marked as diverged that end above a uniform guess or at a placeholder.
 
     Raises:
-        TableError: when so many do that the values are in another unit, or of another direction.
+        TableError: when the values seem to be in another unit, or higher seems to be better.
     """
     ended = [run for run in runs.runs if len(run.losses) and not run.diverged]
     ends = [float(run.losses[-1]) for run in ended]
@@ -166,7 +170,8 @@ def plausible(runs: Runs, theirs: str, label: str, unit: Unit, *, said: bool) ->
 
 
 def _check_unit(ends: Sequence[float], name: str, label: str, unit: Unit) -> None:
-    """Raises `TableError` if so many runs end above a guess that they can't all have diverged."""
+    """Raises `TableError` if too many runs end above a uniform guess for all of them to have
+    diverged."""
     guess = A_GUESS / unit.nats
     high = [end for end in ends if end > guess]
     if len(high) > MANY * len(ends):
@@ -188,7 +193,8 @@ def _check_direction(runs: Sequence[Run], name: str, label: str) -> None:
 
 
 def _shared_ends(ends: Sequence[float], guess: float) -> frozenset[float]:
-    """Whole numbers at which several runs end, far above all others: they stand for failures."""
+    """Placeholders of failed runs: numbers at which several runs end, far above all other
+    losses."""
     found: set[float] = set()
     rest = sorted(ends)
     while rest and rest.count(rest[-1]) > 1 and rest[-1] != rest[0]:
@@ -201,5 +207,5 @@ def _shared_ends(ends: Sequence[float], guess: float) -> frozenset[float]:
 
 
 def _diverged(run: Run) -> Run:
-    """The run without its last loss, which is no measured loss."""
+    """The run marked as diverged, without its last loss, which was not measured."""
     return replace(run, tokens=run.tokens[:-1], losses=run.losses[:-1], diverged=True)

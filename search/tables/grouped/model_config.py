@@ -1,4 +1,4 @@
-"""The size of a dense causal decoder by its `config.json`, as transformers builds it."""
+"""The size of a dense causal decoder by its `config.json`, counted as transformers builds it."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -16,32 +16,35 @@ from fathom.search.tables.errors import TableError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """The form of a type of models: what its configuration does not state. A string is the key that
-    states it; without that key it is false."""
+    """The form of one type of model. In `biases`, a string is the key of the configuration that
+    states the value; without that key it is false."""
 
     gated: bool = True
     biases: tuple[bool | str, bool | str, bool | str] = (False, False, False)
-    """Biases of queries, keys and values; of attention's output; of the feed-forward branch."""
+    """True if there are biases in: queries, keys and values; attention's output; the feed-forward
+    branch."""
     norms: int = 2
     """Norms in a layer; 0 if none of them is trained."""
     vectors: int = 1
-    """Vectors of a norm: its gain, and with 2 its bias."""
+    """Vectors of a norm: 1 for a gain, 2 for a gain and a bias."""
     head_norms: str = ""
-    """Norms of queries and keys: of each `head`, or of `all` heads together; empty without."""
+    """Norms of queries and keys: `head` for each head, `all` for all heads together; empty without
+    norms."""
     tied: bool = False
     """True if the embedding is the unembedding unless `tie_word_embeddings` says otherwise."""
     positions: str = ""
-    """Key with the number of learned positions; empty without."""
+    """Key with the number of learned positions; empty without learned positions."""
     unsaid: int = 0
-    """Further vectors as wide as the model, such as a norm behind the embedding."""
+    """Number of further vectors as wide as the model, such as a norm behind the embedding."""
     head_bias: bool = False
     """True if the unembedding has a bias."""
     four_times: bool = False
-    """True if the feed-forward branch is four times as wide as the model, unless a key says."""
+    """True if the feed-forward branch is four times as wide as the model unless a key gives its
+    width."""
     needs: tuple[str, ...] = ()
-    """Keys without which the form is not known, as their defaults are of one size."""
+    """Keys that a configuration must have, as their defaults fit one size of model only."""
     without: Mapping[str, object] | None = None
-    """Keys that must have these values, or be missing, to be counted by this form."""
+    """Key -> value that it must have, if present, for the form to be right."""
 
 
 ALL, QKV = (True, True, True), (True, False, False)
@@ -113,8 +116,8 @@ EXPERTS = {
     "qwen3_moe": ("qwen3", "num_experts", "moe_intermediate_size"),
     "olmoe": ("olmo2", "num_experts", "intermediate_size"),
 }
-"""`model_type` of a mixture of experts -> the dense type of its other parts, and the keys of the
-number of experts and of the width of each."""
+"""`model_type` of a mixture of experts -> the dense type with the same other parts, the key of the
+number of experts, and the key of an expert's width."""
 NAMES = {
     "depth": ("num_hidden_layers", "n_layer", "num_layers", "n_layers"),
     "d_model": ("hidden_size", "n_embd", "d_model", "n_embed"),
@@ -124,23 +127,24 @@ NAMES = {
     "head_dim": ("head_dim",),
     "vocab_size": ("vocab_size",),
 }
-"""A size -> its keys."""
+"""Name of a size -> keys of a configuration that may state it."""
 ATTENTIONS = ("full_attention", "sliding_attention", "chunked_attention")
-"""Kinds of a layer that has attention and a feed-forward branch, in `layer_types`."""
+"""Values in `layer_types` of layers with attention and a feed-forward branch."""
 OTHER_LAYERS = (
     *("hybrid", "mamba", "ssm", "state_size", "rwkv", "layers_block_type", "linear_attn"),
     *("conv_kernel", "attn_layer_period", "block_types"),
 )
-"""Parts of keys of models whose layers are not attention and a feed-forward branch each."""
+"""Texts in keys that show that some layers are not attention and a feed-forward branch."""
 Build = Callable[[Mapping[str, Any]], Mapping[Count, int]]
-"""Counts the parameters of the causal model of a configuration; raises ValueError for another."""
+"""Function that counts the parameters of a configuration's causal model; raises ValueError if there
+is none."""
 MOST = 10**9
 REMEDY = "leave the model out, or give a table with name, depth, params_non_embedding, params_total"
 
 
 def config_rung(file: Path, count: Count, build: Build | None = None) -> LadderRung:
-    """The rung that a configuration describes, named by its folder or, unless it is called
-    config.json, by the file; `build` counts models of types without a form here.
+    """The model that a configuration describes, named by the file or, if that is config.json, by
+    its folder; `build` counts models of types that `FAMILIES` lacks.
 
     Raises:
         TableError: when it is no configuration of a dense causal decoder of a known type.
@@ -186,7 +190,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _reason(values: Mapping[str, Any], build: Build | None) -> str:
-    """The reason why a model is no rung; empty if it is one."""
+    """The reason why a model can't be counted as a dense causal decoder; empty if it can."""
     if values.get("is_encoder_decoder") or values.get("add_cross_attention"):
         return "it has an encoder beside it (`is_encoder_decoder` or `add_cross_attention`)"
     if parts := [key for key, value in values.items() if _has_layers(key, value)]:
@@ -206,7 +210,8 @@ def _reason(values: Mapping[str, Any], build: Build | None) -> str:
 
 
 def _size_text(values: Mapping[str, Any], build: Build | None) -> str:
-    """The parameters of a model that is no rung, in words; empty where nothing counts them."""
+    """The parameters, in words, of a model that is no dense decoder; empty if they can't be
+    counted."""
     params = _with_experts(values)
     if build and not params:
         with suppress(ValueError):
@@ -218,8 +223,8 @@ def _size_text(values: Mapping[str, Any], build: Build | None) -> str:
 
 
 def _with_experts(values: Mapping[str, Any]) -> Mapping[Count, int]:
-    """The parameters of a mixture of experts, in all and active for a token; empty for one of an
-    unknown type, or with other layers between."""
+    """The parameters of a mixture of experts, in total and active for a token; empty if its type is
+    unknown, or some of its layers have no experts."""
     known = EXPERTS.get(str(values.get("model_type")))
     if known is None or values.get("decoder_sparse_step", 1) != 1 or values.get("mlp_only_layers"):
         return {}
@@ -267,7 +272,8 @@ def _counted(values: Mapping[str, Any], family: Family) -> tuple[Shape, Mapping[
 
 
 def _check_form(values: Mapping[str, Any], family: Family) -> None:
-    """Raises `ValueError` for a form that is not counted, or keys that are missing."""
+    """Raises `ValueError` if the configuration lacks a key, or has a value that the form does not
+    cover."""
     for key in family.needs:
         if key not in values:
             raise ValueError(f"its configuration must have `{key}`, got none; {REMEDY}")
@@ -306,7 +312,7 @@ def _shape(values: Mapping[str, Any], family: Family) -> Shape:
 
 
 def _size(values: Mapping[str, Any], name: str) -> int:
-    """A size by the first of its keys that has one; 0 if none does."""
+    """The value of a size by the key that states it; 0 if no key does."""
     found = {key: values[key] for key in NAMES[name] if values.get(key) is not None}
     for key, value in found.items():
         if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST:
@@ -323,7 +329,7 @@ def _flag(values: Mapping[str, Any], part: bool | str) -> int:
 
 
 def _norms(values: Mapping[str, Any], family: Family) -> int:
-    """Norms in a layer; those of Falcon depend on whether its branches are parallel."""
+    """Number of norms in a layer; Falcon's depends on whether its branches are parallel."""
     if values.get("model_type") != "falcon":
         return family.norms
     if values.get("new_decoder_architecture"):
@@ -332,7 +338,7 @@ def _norms(values: Mapping[str, Any], family: Family) -> int:
 
 
 def _positions(values: Mapping[str, Any], family: Family) -> int:
-    """Learned positions; OPT has two more than it says."""
+    """Number of learned positions; OPT has two more than its configuration states."""
     if not family.positions:
         return 0
     found = values.get(family.positions, values.get("n_ctx"))

@@ -1,4 +1,4 @@
-"""Sizes of the rows of a table that name a type of model, as its configuration does."""
+"""Counts the parameters of rows that name a type of model, such as llama, and its sizes."""
 
 import json
 import re
@@ -13,18 +13,18 @@ from fathom.search.tables.grouped.model_config import FAMILIES, decoder_size
 from fathom.search.tables.open_table import OpenTable
 
 TYPE = ("model_type", "architecture", "architectures", "arch")
-"""Names of columns that may have the type of a model, the first one first."""
+"""Names of columns that may have the type of a model, in order of preference."""
 ENDS = re.compile(r"forcausallm|lmheadmodel|[^a-z0-9]")
-"""What the name of an architecture, in small letters, has beside its type."""
+"""Pattern of what to remove from an architecture's name, in small letters, to get its type."""
 TYPES = {ENDS.sub("", name): name for name in FAMILIES}
 SIZES = {"params_total": Count.TOTAL, "params_non_embedding": Count.NON_EMBEDDING}
 PEEKED = 1000
-"""Rows among which a known type is looked for."""
+"""Number of first rows that are searched for a known type."""
 
 
 def with_sizes(table: OpenTable, _told: Mapping[str, str]) -> OpenTable:
-    """The table with the parameters of each row that names a known type of dense decoder with its
-    configuration; unchanged if it has sizes, or no such row."""
+    """The table with columns of parameters added for rows that name a known type of dense decoder
+    and its configuration; unchanged if it already has sizes, or has no such row."""
     names = [plain_name(name) for name in table.names]
     kind = next((names.index(name) for name in TYPE if name in names), None)
     if kind is None or any(meaning(name) in SIZES for name in table.names):
@@ -50,12 +50,13 @@ def with_sizes(table: OpenTable, _told: Mapping[str, str]) -> OpenTable:
 
 
 def _type(cell: object) -> str:
-    """The type that a cell names, such as `llama` for `LlamaForCausalLM`; the cell for others."""
+    """The type that a cell names, such as `llama` for `LlamaForCausalLM`; the cell itself if
+    unknown."""
     return TYPES.get(ENDS.sub("", str(cell).lower()), str(cell))
 
 
 def _value(cell: object) -> object:
-    """A cell as a configuration has it: a number, true, false, nothing, or a text."""
+    """A cell as the value of a configuration: a number, true, false, None, or a text."""
     try:
         found = json.loads(str(cell).strip().lower())
     except (ValueError, RecursionError):

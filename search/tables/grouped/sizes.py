@@ -1,4 +1,4 @@
-"""Sizes of a table's runs: classes of about one size, the gain from size, shapes of one size."""
+"""Sizes of a table's runs: classes of nearly equal size, and the gain in loss from size."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -13,28 +13,30 @@ from fathom.models.shape import Shape
 from fathom.search.tables.runs import Run
 
 ONE_RULE = 0.95
-"""Squared correlation of the logarithms of depths and sizes above which one follows from the
+"""Squared correlation of ln depth and ln size from which on one counts as following from the
 other."""
 WIDTH = 0.1
 """Relative half-width of a size class."""
 FEWEST_SHAPES = 3
-"""Fewest shapes of a size class: two shapes have too simple an order."""
+"""Fewest shapes of a size class, by default."""
 SHORT = 0.5
-"""Share of the longest run's tokens below which a run counts as broken off."""
+"""Runs with fewer tokens than this share of the horizon's, or of the longest run's, are left
+out."""
 ENOUGH_SHAPES = 8
 """Fewest shapes for a fit of a line in size and a parabola in depth."""
 MANY_SIZES = 0.7
-"""Range of ln(parameters), a factor of two, beyond which the gain from size flattens."""
+"""Range of ln(parameters), a factor of two, beyond which the fit has a term for a flattening
+gain."""
 SAME_SIZE = 0.01
-"""Difference of sizes that needs no correction, since that would be below 0.004 nats."""
+"""Relative difference in size below which losses are not corrected, by less than 0.004 nats."""
 NEARBY = 0.4
-"""Difference in ln(parameters) up to which shapes show how far shapes of a depth scatter."""
+"""Largest difference in ln(parameters) of the shapes from which `shape_scatter` is estimated."""
 FEWEST_SPARE = 3
-"""Fewest degrees of freedom of a scatter between shapes."""
+"""Fewest degrees of freedom to estimate the scatter between shapes."""
 SIGNIFICANT = 0.05
-"""Chance of such a scatter without any difference between shapes, above which there is none."""
+"""Largest p-value at which a scatter between shapes counts as real."""
 RATIO = 4
-"""Assumed d_ff / d_model of shapes whose table lacks it."""
+"""Assumed d_ff / d_model if the table has no d_ff."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,12 +54,12 @@ class SizedShape(Shape):
 
     @property
     def params_non_embedding(self) -> int:
-        """Parameters as counted, less the embedding where it was counted."""
+        """Parameters as counted, minus the embedding if it was counted."""
         return self.counted - self.embedding
 
 
 def sized_shape(run: Run, size: int, count: str) -> SizedShape:
-    """The shape of a run, at exactly this size by a counting rule."""
+    """The shape of a run, as if it had exactly `size` parameters by the counting rule `count`."""
     return SizedShape(
         depth=run.depth,
         d_model=run.d_model,
@@ -78,7 +80,7 @@ def size_classes(
     """Disjoint classes of runs of nearly one size, ascending by size.
 
     Sizes, by `count`, lie within the share `width` of the middle of their class. The class with the
-    most different `kind`s is taken out first, and so on until none has `fewest`.
+    most different `kind`s is taken out first, then the next, until none has `fewest`.
     """
     classes = []
     left = sorted(runs, key=lambda run: run.params(count))
@@ -98,23 +100,25 @@ def size_classes(
 
 
 def runs_near(runs: Iterable[Run], size: float, count: str, width: float) -> tuple[Run, ...]:
-    """The runs whose size differs from `size` by at most the share `width` of it."""
+    """The runs whose size differs from `size` by at most the share `width` of `size`."""
     return tuple(run for run in runs if abs(run.params(count) / size - 1) <= width)
 
 
 def follow(sizes: ArrayLike, depths: ArrayLike) -> bool:
-    """True if sizes follow from depths by one rule, so that depth is not shown apart from size."""
+    """True if sizes follow from depths by one rule, so that the effects of the two can't be
+    separated."""
     return bool(np.corrcoef(np.log(sizes), np.log(depths))[0, 1] ** 2 >= ONE_RULE)
 
 
 def size_slope(
     runs: Sequence[Run], near: Sequence[Run], horizon: float, count: str
 ) -> tuple[float, float]:
-    """Nats per unit of ln parameters at the size of the runs `near` it, and its standard error.
+    """Slope of the loss, nats per unit of ln parameters, at the size of the runs `near`, and its
+    standard error.
 
-    One fit over all sizes of a table: parabolas in ln parameters and in ln depth. Within a class
-    size and depth are too entangled to tell apart. 0 where the class has one size; the error is
-    infinite, and the slope 0, where the table has too few shapes.
+    One fit over all sizes of a table, of parabolas in ln parameters and in ln depth, as size and
+    depth are too entangled within one class. If `near` has one size, both are 0; if the table has
+    too few shapes, the slope is 0 and the error infinite.
     """
     sizes = np.log([run.params(count) for run in near])
     there = [run for run in runs if run.tokens[-1] >= SHORT * horizon]
@@ -143,11 +147,11 @@ def shape_scatter(
     runs: Sequence[Run], losses: Sequence[float], variances: Sequence[float], params: float,
     count: str,
 ) -> float:  # fmt: skip
-    """Standard deviation, nats, between shapes of a depth beyond the effect of their sizes and the
-    `variances` of their losses: from heads, rounded layers, or anything else.
+    """Standard deviation, nats, between shapes of a depth that their sizes and the `variances` of
+    their losses do not explain, but heads, rounded layers or anything else may.
 
-    From the shapes of about the size `params`, by a level for each depth and the gain from size;
-    0 where they show none.
+    Estimated from shapes near the size `params`, by a fit of a level for each depth and a slope in
+    size; 0 if they show no such deviation.
     """
     sizes = np.log([run.params(count) / params for run in runs])
     near = np.flatnonzero(np.abs(sizes) <= NEARBY).tolist()

@@ -1,6 +1,6 @@
-"""Turns runs of about one size into trials of a budget at a horizon, as of a search.
+"""Turns runs near one size into trials of a budget at a horizon, as a search would have them.
 
-Each is a confirmation trial: it was trained to the end, and not selected for a low loss.
+Each becomes a confirmation trial: trained to the end, and not selected for a low loss.
 """
 
 from collections import Counter, defaultdict
@@ -17,39 +17,39 @@ from fathom.search.tables.grouped.sizes import SHORT, shape_scatter, size_slope,
 from fathom.search.tables.runs import NO_TIME, Run
 
 NEAR = 0.05
-"""How far an evaluation may be from a horizon, as a share of its tokens."""
+"""Largest distance of an evaluation from a horizon, as a share of the horizon's tokens."""
 FINAL_NEAR = 0.25
-"""`NEAR` for runs of which only the final loss is known, as their tokens may follow their size."""
+"""`NEAR` for runs with only a final loss, since their tokens may depend on their size."""
 AROUND = 2
-"""Evaluations on either side of a horizon whose median is the loss there, against spikes."""
+"""Evaluations on either side of a horizon; the median of all is the loss there, against spikes."""
 ENOUGH_DEPTHS = 3
 """Fewest depths to which a curve can be fitted."""
 MOST_DEPTHS = 0.75
-"""Share of the depths that a horizon leaves to compare, if it is not named."""
+"""Share of the depths that must reach a horizon, if the question names no horizon."""
 MOST_POINTS = 200
-"""Evaluations of a curve that a trial has about; its losses at horizons come from all."""
+"""About how many evaluations of a curve a trial keeps; losses at horizons are read from all."""
 SURE = 0.1
-"""Standard error, nats for a unit of ln parameters, up to which the gain from size that a whole
-table shows is used; beyond it the gain of a budget's own trials is, with what is usual."""
+"""Largest standard error, nats per unit of ln parameters, at which the gain from size is taken from
+the whole table; otherwise it is taken from a budget's own trials and the usual gain."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableBudget:
-    """The runs of about one size, as trials of a budget at a horizon."""
+    """The runs near one size, as trials of a budget at a horizon."""
 
     records: tuple[TrialRecord, ...]
     slope: float | None
-    """Nats for a unit of ln parameters by which losses were brought to one size; None where the
-    estimate of the depths does that."""
+    """Nats per unit of ln parameters by which losses were corrected to one size; None if the
+    estimate of the depths is to do that."""
     errors: Mapping[Shape, float]
-    """Shape -> standard error of its loss, nats, besides the noise: of what was added to the best
-    of several values of its settings, which came out low by chance, and of what shapes differ by.
+    """Shape -> standard error of its loss, nats, besides the noise between seeds: from the choice
+    of the best of several values of settings, and from `shape_scatter`.
     """
 
 
 def loss_at(run: Run, tokens: float) -> float | None:
-    """The loss of a run at a horizon; None if it has no evaluation near the horizon and none on
-    both sides."""
+    """The loss of a run at a horizon; None without an evaluation near the horizon, or one on each
+    side to interpolate between."""
     at = run.tokens
     if not len(at) or (run.diverged and at[-1] < tokens):
         return None
@@ -66,11 +66,12 @@ def loss_at(run: Run, tokens: float) -> float | None:
 
 
 def full_horizon(runs: Sequence[Run]) -> float:
-    """The latest tokens that most depths reach, by at least half as many runs as reach any other
-    number; with fewer than three depths, the tokens that all depths reach.
+    """The largest number of tokens that most depths reach, and at least half as many runs as reach
+    any other number; with fewer than three depths, all depths must reach it.
 
-    Nothing before half of the longest run counts. Where only final losses are known, most runs must
-    also end near it; if there is no such horizon, it is the one near which most runs end.
+    It is at least half of the longest run's tokens. If only final losses are known, at least half
+    of the runs must also end near it; without such a horizon, it is the one near which most runs
+    end.
     """
     whole = [run for run in runs if len(run.tokens)]
     ends = {float(run.tokens[-1]) for run in whole if not run.diverged}
@@ -98,8 +99,8 @@ def table_budget(
     runs: Sequence[Run], near: Sequence[Run], *, params: int, count: Count, tokens: float,
     table: str, rates: bool = False, noise: float | None = None,
 ) -> TableBudget:  # fmt: skip
-    """The runs `near` a size as trials of a budget: with losses corrected to exactly this size, and
-    each shape at its best setting and, if `rates`, at its best learning rate."""
+    """The runs `near` a size as trials of a budget: losses are corrected to exactly this size, and
+    each shape has its best setting and, if `rates`, its best learning rate."""
     everywhere = _ended(runs, tokens)
     usual_noise = noise_of(everywhere) if noise is None else noise
     best = choose(everywhere, rates=True, noise=usual_noise)
@@ -143,9 +144,9 @@ def _ended(runs: Sequence[Run], tokens: float) -> list[EndedRun]:
 
 
 def _without_copies(ended: Sequence[EndedRun]) -> list[EndedRun]:
-    """The runs by depth and seed, without seeds whose last loss equals another's to the last digit.
+    """The runs in order of depth and seed, without seeds whose loss is identical to another seed's.
 
-    They were copied, or rounded until they look alike, and say nothing of the noise.
+    Such losses were copied, or rounded too much, and do not show the noise between seeds.
     """
     kept: dict[object, EndedRun] = {}
     for trained in sorted(ended, key=lambda trained: (trained.run.depth, trained.run.seed)):
@@ -156,7 +157,8 @@ def _without_copies(ended: Sequence[EndedRun]) -> list[EndedRun]:
 
 
 def _reference_rates(runs: Sequence[Run]) -> dict[object, float]:
-    """Shape -> the rate that most of its runs have; of several, the middle one."""
+    """Shape -> the learning rate that most of its runs have; the middle one of several such
+    rates."""
     rates: dict[object, list[float]] = defaultdict(list)
     for run in runs:
         if run.learning_rate:
@@ -170,7 +172,8 @@ def _reference_rates(runs: Sequence[Run]) -> dict[object, float]:
 
 
 def _record(spec: TrialSpec, ended: EndedRun, tokens: float, shift: float) -> TrialRecord:
-    """The trial of a run: finished if it has a loss at the horizon; `shift` is taken off."""
+    """The trial of a run, finished if the run has a loss at the horizon; `shift` is subtracted from
+    all losses."""
     run, loss = ended.run, ended.loss
     before = run.tokens < tokens * (1 if loss is None else 1 - 1e-9)
     rows = np.flatnonzero(before)

@@ -1,4 +1,5 @@
-"""Settings that vary among the runs of one size: which the table decides, which it leaves open."""
+"""Decides how to treat settings that vary among the runs of one size, as far as the table
+allows."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,18 +15,18 @@ from fathom.search.tables.errors import TableError
 from fathom.search.tables.runs import Run
 
 CLOSE = 1.25
-"""Factor between values of a setting up to which they count as one: what goes with the size, such
-as 1 % of the steps, varies as much among the runs of one size."""
+"""Factor up to which two values of a setting count as equal: a setting that depends on the size,
+such as warmup for 1 % of the steps, varies that much within a size class."""
 CLOSE_TOKENS = 1.05
-"""`CLOSE` for the tokens of final losses: 5 % more change a loss by 0.01 nats."""
+"""`CLOSE` for the tokens of final losses: 5 % more tokens change a loss by 0.01 nats."""
 ROUNDED = 1.5
-"""Factor between widths of heads up to which they are one width, rounded."""
+"""Largest factor between ratios of model width to heads that counts as one ratio, rounded."""
 ENOUGH = 3
 """Fewest depths to which a curve can be fitted."""
 MOST_FLAGS = 2
-"""Flags that a message names, the best ones."""
+"""Largest number of flags that a message names, the best ones first."""
 SHOWN = 4
-"""Values of a setting that a message names."""
+"""Largest number of values of a setting that a message names."""
 RATE = "learning_rate"
 TOKENS = "tokens"
 
@@ -35,19 +36,20 @@ class Decision:
     """Decision about the settings that vary among the runs of one size."""
 
     apart: tuple[str, ...] = ()
-    """Settings that change the question and of which every shape has every value: each value gets
-    an answer of its own."""
+    """Settings whose values get separate answers: they change the question, and every shape has all
+    of their values."""
     held: Mapping[str, str] = field(default_factory=dict)
-    """Settings that are held at the one value that all shapes have."""
+    """Setting -> the one value that every shape has; runs with another value are left out."""
     rates: bool = False
-    """True if the best learning rate of each shape counts, as a setting does."""
+    """True if the best learning rate of each shape counts, because the question says so."""
     confound: Confounded | None = None
-    """A setting that still goes with depth after these decisions."""
+    """The cause of a verdict if a setting still varies together with depth after these
+    decisions."""
     notes: tuple[str, ...] = ()
-    """What the table decided, as sentences without a full stop."""
+    """Notes on the decisions that the table allowed, without full stops."""
 
     def holds(self, run: Run) -> bool:
-        """True if a run has the values that are held."""
+        """True if a run has the values in `held`."""
         return all(value_of(run, name) == value for name, value in self.held.items())
 
 
@@ -55,13 +57,13 @@ def decide(
     runs: Sequence[Run], settings: Sequence[str], said: Sequence[str], *, size: int, label: str,
     columns: Mapping[str, str], shaped: Sequence[str] = (),
 ) -> Decision:  # fmt: skip
-    """Decision about the settings that vary among the runs of about one size.
+    """Decision about the settings that vary among the runs near one size.
 
-    `said` are the columns that the question names; `columns` has our names of columns -> the
-    table's own; `shaped` are columns that are settings only where they go with depth.
+    `said` are the columns that the question names; `columns` maps Fathom's names to the table's;
+    `shaped` are columns that count as settings only if they vary together with depth.
 
     Raises:
-        TableError: when neither the question nor the table decides on a setting.
+        TableError: when neither the question nor the table decides how to treat a setting.
     """
     ours = {columns[name]: name for name in (RATE, TOKENS) if name in columns}
     told = {*said, *(ours[name] for name in said if name in ours)}
@@ -108,13 +110,13 @@ def _by_table(runs: Sequence[Run], unsaid: Sequence[str]) -> tuple[list[str], De
 
 
 def _stands(runs: Sequence[Run], name: str) -> bool:
-    """True if a setting that the question names still goes with depth: shapes share no value, and
-    some shape's best value does not lie between its others."""
+    """True if a setting that the question names still varies together with depth: depths share no
+    range of values, and some shape's best value does not lie between its other values."""
     return goes_with_depth(runs, name) and not _bracketed(runs, name)
 
 
 def _bracketed(runs: Sequence[Run], name: str) -> bool:
-    """True if each shape's best number lies between other numbers tried with it."""
+    """True if each shape's best value is a number between other values tried with that shape."""
     shapes: dict[object, dict[float, float]] = defaultdict(dict)
     for run in runs:
         number = Texts.number(value_of(run, name))
@@ -129,7 +131,7 @@ def _bracketed(runs: Sequence[Run], name: str) -> bool:
 
 
 def confounded(runs: Sequence[Run], name: str, columns: Mapping[str, str]) -> Confounded:
-    """The cause of a verdict: a setting that varies together with depth."""
+    """The cause of a verdict that the setting `name` varies together with depth."""
     return Confounded(columns.get(name, name), tuple(depths_by_value(runs, name).items()))
 
 
@@ -140,7 +142,7 @@ def in_order(value: str) -> tuple[float, str]:
 
 
 def value_of(run: Run, name: str) -> str:
-    """The value that a run has of a setting, or of its learning rate or its last tokens."""
+    """A run's value, as text, of a setting, of its learning rate, or of its last tokens."""
     if name in run.settings:
         return run.settings[name]
     if name == RATE:
@@ -149,14 +151,14 @@ def value_of(run: Run, name: str) -> str:
 
 
 def varies(runs: Sequence[Run], name: str) -> bool:
-    """True if runs differ in a setting, by more than what goes with their sizes."""
+    """True if runs differ in a setting by more than their sizes explain."""
     values = {value_of(run, name) for run in runs}
     return len(values) > 1 and not _close(values) and not (is_head(name) and _by_width(runs, name))
 
 
 def rates_differ(runs: Sequence[Run]) -> bool:
-    """True if the learning rates of shapes don't compare: no rate was used for all shapes, and not
-    every shape had several to choose from."""
+    """True if the learning rates of shapes aren't comparable: no rate was used for all shapes, and
+    not every shape had several to choose from."""
     if not varies(runs, RATE):
         return False
     sets = _by_shape(runs, RATE).values()
@@ -167,7 +169,7 @@ def rates_differ(runs: Sequence[Run]) -> bool:
 
 
 def tokens_differ(runs: Sequence[Run]) -> bool:
-    """True if the tokens of final losses vary with depth, beyond what follows from the size."""
+    """True if the tokens of final losses vary with depth by more than the sizes explain."""
     finals = [run for run in runs if len(run.tokens) == 1]
     if len(finals) < len(runs):
         return False
@@ -184,7 +186,8 @@ def tokens_differ(runs: Sequence[Run]) -> bool:
 
 
 def goes_with_depth(runs: Sequence[Run], name: str) -> bool:
-    """True if depths share no value of a setting, and their ranges do not overlap."""
+    """True if a setting varies together with depth: depths share no value or, for numbers, their
+    ranges do not all overlap."""
     if not varies(runs, name):
         return False
     numbers = _numbers_by_depth(runs, name)
@@ -197,14 +200,15 @@ def goes_with_depth(runs: Sequence[Run], name: str) -> bool:
 
 
 def _splits_depths(runs: Sequence[Run], name: str) -> bool:
-    """True if a column goes with depth but does not merely name it: depths share values."""
+    """True if a column varies together with depth but does not merely name it: some depths share a
+    value."""
     return goes_with_depth(runs, name) and any(
         len(depths) > 1 for depths in depths_by_value(runs, name).values()
     )
 
 
 def depths_by_value(runs: Sequence[Run], name: str) -> dict[str, tuple[int, ...]]:
-    """The values of a setting, numbers by size, with the depths that have them."""
+    """Value of a setting -> the depths that have it; numbers are in ascending order."""
     found: dict[str, set[int]] = defaultdict(set)
     for run in runs:
         found[value_of(run, name)].add(run.depth)
@@ -214,7 +218,8 @@ def depths_by_value(runs: Sequence[Run], name: str) -> dict[str, tuple[int, ...]
 def refusal(
     label: str, size: int, runs: Sequence[Run], names: Sequence[str], columns: Mapping[str, str]
 ) -> TableError:
-    """The error for settings, at one size, that neither the question nor the table decides on."""
+    """The error for settings, at one size, for which neither the question nor the table decides how
+    to treat them."""
     name = next((name for name in names if goes_with_depth(runs, name)), names[0])
     values, theirs = depths_by_value(runs, name), columns.get(name, name)
     apart = name == TOKENS or goes_with_depth(runs, name)
@@ -229,8 +234,8 @@ def refusal(
 
 
 def _in_words(values: Mapping[str, Sequence[int]]) -> str:
-    """Values of a setting by depth, as text: `16 at 4, 12; 64 at 16`; of many values, the first
-    ones and the last."""
+    """Values of a setting with their depths, as text: `16 at 4, 12; 64 at 16`; if they are many,
+    only the first ones and the last."""
     texts = [
         f"{printable(value) or 'nothing'} at {ranges(list(depths))}"
         for value, depths in values.items()
@@ -243,7 +248,7 @@ def _in_words(values: Mapping[str, Sequence[int]]) -> str:
 def _flags(
     runs: Sequence[Run], name: str, theirs: str, values: Mapping[str, Sequence[int]]
 ) -> Iterator[str]:
-    """Yields the flags that help, the best first."""
+    """Yields advice on flags that settle how to treat a setting, the best first."""
     column = as_argument(theirs)
     kept = max(values, key=lambda value: len(values[value]))
     hold = f"hold it with --where {column}={as_argument(kept)}"
@@ -265,7 +270,7 @@ def _flags(
 
 
 def _is_question(runs: Sequence[Run], name: str) -> bool:
-    """True for a setting at whose values losses answer other questions."""
+    """True for a setting whose values pose different questions, such as the data, or any text."""
     return is_regime(name) or any(Texts.number(value_of(run, name)) is None for run in runs)
 
 
@@ -277,8 +282,8 @@ def _by_shape(runs: Sequence[Run], name: str) -> dict[object, set[str]]:
 
 
 def _by_width(runs: Sequence[Run], name: str) -> bool:
-    """True if the number of heads, or the width of one, follows from the width of the model: each
-    width has a single value, and the ratio of the two is about the same everywhere."""
+    """True if a setting of heads follows from the model's width: each width has a single value, and
+    the ratio of width to value is about the same everywhere."""
     widths: dict[int, set[str]] = defaultdict(set)
     for run in runs:
         widths[run.d_model].add(value_of(run, name))
@@ -290,7 +295,7 @@ def _by_width(runs: Sequence[Run], name: str) -> bool:
 
 
 def _numbers_by_depth(runs: Sequence[Run], name: str) -> dict[int, list[float]] | None:
-    """The values of a setting by depth; None if some are no numbers."""
+    """Depth -> its values of a setting; None if some values are no numbers."""
     found: dict[int, list[float]] = defaultdict(list)
     for run in runs:
         number = Texts.number(value_of(run, name))
@@ -301,7 +306,8 @@ def _numbers_by_depth(runs: Sequence[Run], name: str) -> dict[int, list[float]] 
 
 
 def _no_common_range(numbers: Mapping[int, Sequence[float]] | None, close: float) -> bool:
-    """True if no number lies within the ranges of all depths."""
+    """True if no number lies within the ranges of all depths, nor within a factor `close` of
+    them."""
     if not numbers:
         return False
     above, below = max(map(min, numbers.values())), min(map(max, numbers.values()))
@@ -309,15 +315,15 @@ def _no_common_range(numbers: Mapping[int, Sequence[float]] | None, close: float
 
 
 def _close(values: set[str]) -> bool:
-    """True if values are numbers that differ by no more than what goes with the size."""
+    """True if values are numbers that differ by no more than sizes explain (`CLOSE`)."""
     numbers = [Texts.number(value) for value in values]
     known = [number for number in numbers if number is not None]
     return len(known) == len(numbers) and _near(min(known), max(known), CLOSE)
 
 
 def _near(low: float, high: float, close: float) -> bool:
-    """True if numbers differ by at most a factor of `close`. For shares such as 0.9 and 0.95 (a
-    memory of ten and of twenty steps) their distances from 1 must differ by no more either."""
+    """True if numbers differ by at most a factor of `close`. For shares such as 0.9 and 0.95
+    (averages over ten and twenty steps), so must their distances from 1."""
     if low <= 0 or high > close * low:
         return False
     return high > 1 or 1 - low <= close * (1 - high)

@@ -1,1 +1,1 @@
-"""Models of any size, compared at an equal amount of compute, time or tokens."""
+"""Compares models of any size at an equal amount of compute, time or tokens."""

@@ -1,7 +1,7 @@
-"""The best size and the best depth among models that spend the same: tokens, FLOPs or seconds.
+"""The best size and depth among models that spend the same tokens, FLOPs or seconds.
 
-The statistics for depths are used again: the square root of a size's ratio to the smallest size
-stands in for the depth, as it grows like the width.
+The best size is found by the statistics for depths: each size is replaced by an index that stands
+in for a depth, proportional to the square root of the size.
 """
 
 from collections import defaultdict
@@ -37,20 +37,20 @@ from fathom.search.tables.runs import NO_TIME, Array, Run
 SEED = 0
 """Seed of the bootstrap."""
 SMALLEST, LARGEST = 16, 400
-"""Place of the smallest size, and the furthest of the largest, among those that stand for sizes."""
+"""Index of the smallest size, and the largest index that any size may have."""
 FEWEST = 3
 """Fewest sizes at one amount that are compared."""
 ENOUGH = 9
 """Fewest shapes for a parabola in size and depth."""
 PARABOLAS = 7
-"""Draws of the parabola by which sizes and depths are brought to the best of the other."""
+"""Number of parabolas drawn, by which losses are moved to the best size or depth."""
 SHOWN = 3
-"""Settings that a message names."""
+"""Largest number of settings that a message names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """Runs that are compared at an equal amount."""
+    """Runs to compare at an equal amount of `coin`."""
 
     runs: Sequence[Run]
     coin: Coin
@@ -64,18 +64,18 @@ class Held:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldAnswer:
-    """The best size, and the best depth, at one amount of a coin."""
+    """The best size, and the best depth, at one amount of FLOPs, seconds or tokens."""
 
     size: BestSize
     depth: Optimum | None
-    """None where depth and width follow one rule, so that depth is not shown apart from size."""
+    """None if depth follows from size by one rule, so that their effects can't be separated."""
     records: tuple[TrialRecord, ...]
     """The trials behind `depth`."""
 
 
 def held_coin(runs: Sequence[Run], count: Count, width: float) -> Coin | None:
-    """The coin that all runs spent equally, by its column, where their sizes differ by more than
-    `width`; None without one."""
+    """The quantity with a column of amounts that runs of different sizes spent equally; None
+    without one, or if all sizes are within `width`."""
     ended = [run for run in runs if len(run.losses) and not run.diverged]
     sizes = [run.params(count) for run in ended]
     if len(ended) < FEWEST or max(sizes) * (1 - width) <= min(sizes) * (1 + width):
@@ -88,7 +88,7 @@ def held_coin(runs: Sequence[Run], count: Count, width: float) -> Coin | None:
 
 
 def offered_coin(runs: Sequence[Run], count: Count) -> str:
-    """The end of a message that runs can be compared by `--at`; empty where they can't."""
+    """The end of a message that suggests `--at`; empty if no three sizes spent an equal amount."""
     ended = [run for run in runs if len(run.losses) and not run.diverged]
     for coin in (Coin.SECONDS, Coin.FLOPS):
         spent = [(run.spent.get(coin, 0.0), run.params(count)) for run in ended]
@@ -100,10 +100,11 @@ def offered_coin(runs: Sequence[Run], count: Count) -> str:
 
 
 def held_answers(held: Held, settings: Sequence[str], said: Sequence[str]) -> list[HeldAnswer]:
-    """The answers at each amount that three sizes or more have spent, ascending.
+    """The answers at each amount that at least three sizes spent, ascending by amount.
 
     Raises:
-        TableError: when there is none, or settings that vary are left open.
+        TableError: when there is no such amount, or it is unclear how to treat a setting that
+            varies.
     """
     levels = [(at, runs) for at, runs in _levels(held) if len(set(_places(runs, held))) >= FEWEST]
     if not levels:
@@ -116,7 +117,7 @@ def held_answers(held: Held, settings: Sequence[str], said: Sequence[str]) -> li
 
 
 def _levels(held: Held) -> Iterator[tuple[float, list[Run]]]:
-    """Yields each amount with the runs that spent it, each run at its loss there."""
+    """Yields each amount with the runs that spent it; each run has only its loss at that amount."""
     runs = [run for run in held.runs if len(run.losses) and not run.diverged]
     if held.coin is Coin.TOKENS and any(len(run.losses) > 1 for run in runs):
         at = full_horizon(runs)
@@ -134,7 +135,7 @@ def _levels(held: Held) -> Iterator[tuple[float, list[Run]]]:
 
 
 def _amount(run: Run, coin: Coin) -> float:
-    """Amount that a run spent; 0 where nothing says it."""
+    """Amount of `coin` (FLOPs, seconds or tokens) that a run spent; 0 if not known."""
     tokens = float(run.tokens[-1]) if run.tokens[-1] > NO_TIME else 0.0
     if coin is Coin.TOKENS:
         return tokens
@@ -147,7 +148,7 @@ def _final(run: Run, loss: float) -> Run:
 
 
 def _places(runs: Sequence[Run], held: Held) -> list[int]:
-    """The index of each run's size, a whole number that stands for the size."""
+    """The index of each run's size: a whole number that stands in for a depth."""
     sizes = [run.params(held.count) for run in runs]
     start = _start(sizes)
     return [round(start * sqrt(size / min(sizes))) for size in sizes]
@@ -187,13 +188,13 @@ def _answer(
 def _without(
     runs: Sequence[Run], kept: Sequence[int], other: Sequence[int]
 ) -> tuple[list[Sequence[Run]], float]:
-    """The runs at the losses that they would have at the best `other` for their `kept`, as a size
-    may have been trained at unsuitable depths alone: first by the likeliest parabola, then by
-    `PARABOLAS` draws of other parabolas. Also the standard deviation, nats, by which losses miss
-    the parabola beyond the noise.
+    """The runs with their losses moved to the best value of `other` at their value of `kept`, as a
+    size may have been trained only at unsuitable depths; and the standard deviation, nats, of
+    losses about the parabola beyond the noise. The first set of runs is moved by the likeliest
+    parabola, the others by `PARABOLAS` draws of it.
 
-    The parabola is in the logarithms of both and weighs good losses most. The runs stay as they are
-    where they are too few for it, or where it has no lowest point.
+    The parabola is in the logarithms of both and weighs low losses most. The runs are unchanged if
+    they are too few for a parabola, or if it has no lowest point.
     """
     x, y = np.log(kept), np.log(other)
     losses = np.array([float(run.losses[-1]) for run in runs])
@@ -225,15 +226,16 @@ def _terms(x: Array, y: Array) -> Array:
 
 
 def _digits(size: float) -> int:
-    """A size to three digits."""
+    """A size rounded to three significant digits."""
     return int(float(f"{size:.3g}"))
 
 
 def _optimum(
     held: Held, moved: Sequence[Sequence[Run]], scatter: float, places: Sequence[int], size: int
 ) -> tuple[Optimum, tuple[TrialRecord, ...]]:
-    """The best of the sizes' indices, each at its best models and settings; all count as models of
-    one `size`, and may be off by `scatter`, nats. Each set of `moved` losses is equally likely."""
+    """The optimum over `places`, which are depths or indices of sizes, and its trials. All runs
+    count as models of one `size`; their losses may be off by `scatter`, nats. The sets of runs in
+    `moved` are equally likely."""
     found, posteriors = [], []
     for runs in moved:
         standing = _standing(held, runs, places, size)
@@ -261,7 +263,7 @@ def _optimum(
 
 
 def _standing(held: Held, runs: Sequence[Run], places: Sequence[int], size: int) -> list[Run]:
-    """The runs with the index of their size in place of the depth, as models of one `size`."""
+    """The runs as models of one `size`, with their `places` in place of depths."""
     return [
         replace(
             run, depth=place, d_model=1, d_ff=None, params_total=size, params_non_embedding=size,
@@ -274,8 +276,8 @@ def _standing(held: Held, runs: Sequence[Run], places: Sequence[int], size: int)
 def _check_settings(
     held: Held, runs: Sequence[Run], places: Sequence[int], names: Sequence[str]
 ) -> None:
-    """Raises `TableError` for settings whose values differ between sizes and also within some:
-    choosing the best is fair only if every size has had the same values. An option of a shape, such
+    """Raises `TableError` if a setting varies within sizes, and its values differ between sizes: to
+    choose the best value is fair only if every size had the same values. A part of the shape, such
     as loops, is not a setting: the best shape of a size counts."""
     left = []
     for name in (name for name in names if role_of(name) is not ColumnRole.OF_SHAPE):

@@ -1,1 +1,1 @@
-"""Tables left by a search of settings: the best depth by a model of the loss over all settings."""
+"""Tables of a search over settings: the best depth by a model of the loss over all settings."""

@@ -1,4 +1,4 @@
-"""The answer of a table that a search left: every setting was drawn, depth among them."""
+"""The answer of a table of a search that drew every setting at random, including depth."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -36,16 +36,17 @@ from fathom.search.tables.searches.tuning import Tuned, tune
 SEED = 0
 """Seed of the draws."""
 AT_END = 0.15
-"""Distance, of 2, from the largest size up to which the loss is said to fall on with size."""
+"""Distance from the largest size, on the axis from -1 to 1, within which the best size counts as
+that end: loss still falls with size."""
 FAILED = 0.5
-"""Share of the runs of a depth that failed, above which it is said."""
+"""Share of failed runs of a depth from which on a note names the depth."""
 NAMED = 6
-"""Settings whose importance a sentence has."""
+"""Largest number of settings whose importance a note lists."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchAnswer:
-    """Answer of a table of a search for one size, or for the best one."""
+    """Answer of a search's table at one size, or at the best size."""
 
     optimum: Optimum
     records: tuple[TrialRecord, ...]
@@ -58,8 +59,8 @@ class SearchAnswer:
 def answer_search(
     drawn: Drawn, *, count: Count, coin: Coin, label: str, width: float, size: int | None = None,
 ) -> SearchAnswer:  # fmt: skip
-    """The best depth with all other settings at their best, at `size` parameters or, without one,
-    at the best size; where the loss falls up to the largest size, at the middle one."""
+    """The best depth with all other settings at their best, at `size` parameters. If None, the size
+    is the best one too or, if loss falls up to the largest size, the middle one."""
     tuned, how = _at_size(drawn, width, size)
     generator = np.random.default_rng(SEED)
     losses = tuned.losses(generator)
@@ -96,7 +97,7 @@ def answer_search(
 
 
 def _at_size(drawn: Drawn, width: float, size: int | None) -> tuple[Tuned, str]:
-    """The depths at their best settings, and how their size was chosen, in words."""
+    """The depths at their best settings, and a phrase that says how their size was chosen."""
     if size is not None:
         return tune(drawn, size), f"at {format_count(size)} parameters"
     low, high = drawn.sizes.min(), drawn.sizes.max()
@@ -114,12 +115,12 @@ def _at_size(drawn: Drawn, width: float, size: int | None) -> tuple[Tuned, str]:
 
 
 def _middle(drawn: Drawn) -> int:
-    """The median size, to three digits."""
+    """The median size, rounded to three significant digits."""
     return int(float(f"{np.median(drawn.sizes):.3g}"))
 
 
 def _one_rule(drawn: Drawn, width: float) -> Confounded | None:
-    """The cause of a verdict that size follows from depth; None if it does not."""
+    """The cause of a verdict that size follows from depth; None if size does not."""
     one_size = np.ptp(np.log(drawn.sizes)) <= log((1 + width) / (1 - width))
     if one_size or not follow(drawn.sizes, drawn.depths):
         return None
@@ -137,7 +138,7 @@ def _lowest(drawn: Drawn, depth: int) -> Run:
 def _records(
     drawn: Drawn, tuned: Tuned, count: Count, label: str, size: int
 ) -> Iterator[TrialRecord]:
-    """Yields the lowest run of each depth, as a trial of a budget."""
+    """Yields the run with the lowest loss of each depth, as a trial of a budget."""
     for depth in drawn.tested[np.isin(drawn.tested, tuned.depths)].tolist():
         run = _lowest(drawn, depth)
         spec = TrialSpec(
@@ -166,8 +167,8 @@ def _records(
 def _estimates(
     drawn: Drawn, tuned: Tuned, losses: Array, records: Sequence[TrialRecord]
 ) -> DepthEstimates:
-    """The loss of each depth that was tried, at its best settings; what settings leave unexplained
-    stands for the noise."""
+    """The loss of each depth that was tried, at its best settings; the part of losses that settings
+    don't explain counts as noise."""
     depths = [record.spec.shape.depth for record in records]
     at = np.searchsorted(tuned.depths, depths)
     covariance = np.atleast_2d(np.cov(losses[:, at], rowvar=False))
@@ -203,7 +204,7 @@ def _posterior(tuned: Tuned, losses: Array, estimates: DepthEstimates) -> Poster
 
 
 def _notes(drawn: Drawn, tuned: Tuned, how: str) -> Iterator[str]:
-    """Yields how the table was read, and which depths failed."""
+    """Yields notes on how the table was read, and on depths whose runs failed."""
     names = [printable(axis.name) for axis in drawn.axes if axis.name not in (DEPTH, SIZE)]
     yield (
         f"its settings were drawn, so a model of the loss over depth and {len(names)} settings "
@@ -229,7 +230,8 @@ def _notes(drawn: Drawn, tuned: Tuned, how: str) -> Iterator[str]:
 
 
 def importance_notes(found: Sequence[Importance]) -> Iterator[str]:
-    """Yields how much depth matters beside the other settings, and on which it depends."""
+    """Yields notes on how much depth matters compared with other settings, and on the settings on
+    which the best depth depends."""
     place = next(i for i, importance in enumerate(found, 1) if importance.setting == DEPTH)
     shown = [*found[:NAMED], *(found[place - 1 : place] if place > NAMED else ())]
     listed = ", ".join(f"{printable(it.setting)} {it.nats:.4f}" for it in shown)

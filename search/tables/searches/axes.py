@@ -1,4 +1,4 @@
-"""The settings of a table of a search as axes: numbers from -1 to 1, and categories."""
+"""The settings of a search's table as axes of a model: numbers from -1 to 1, or categories."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -21,43 +21,45 @@ Array = NDArray[np.float64]
 
 DEPTH, SIZE, TOKENS = "depth", "size", "tokens"
 LOGARITHMIC = 4.0
-"""Factor between the values of a setting above which its logarithm counts."""
+"""Factor between the values of a setting from which on its logarithm is used."""
 FEW_NUMBERS = 3
-"""Most numbers that are taken for categories."""
+"""Largest number of different numbers of a setting that are treated as categories."""
 MOST_CATEGORIES = 8
-"""Most texts of a setting; with more it is a name."""
+"""Largest number of categories of a setting; a column with more is a name."""
 GRID = 11
-"""Most values of an axis among which the best is looked for."""
+"""Largest number of values of an axis that are tried to find the best."""
 LOW = 0.3
-"""Share of the runs, the lowest, whose settings may be the best."""
+"""Share of the runs, those with the lowest losses, between whose settings the best is searched."""
 INSIDE = (0.05, 0.95)
-"""Quantiles of their numbers between which the best is looked for."""
+"""Quantiles of the values of these runs between which the best is searched."""
 FEWEST_RUNS = 40
-"""Fewest runs whose settings can be said to have been drawn."""
+"""Fewest runs to conclude that settings were drawn at random."""
 FEWEST_DEPTHS = 3
 FEWEST_WHOLE = 10
 """Fewest runs that were trained to the end, where others were stopped."""
 DRAWN = 0.5
-"""Share of the runs whose settings no other depth has, above which they were drawn."""
+"""Share of runs with settings that no other depth has, from which on settings count as drawn."""
 PER_DEPTH = 2
-"""Different settings for each depth, at least, where they were drawn: a rule for each has one."""
+"""Least average number of different settings per depth if they were drawn; if settings follow from
+depth, there is one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingAxis:
-    """A setting as the model has it: numbers from -1 to 1, or codes of categories."""
+    """A setting as an axis of the model: numbers from -1 to 1, or codes of categories."""
 
     name: str
     """The table's name of the column."""
     categories: tuple[str, ...] = ()
-    """The values of a category, a blank among them; empty for numbers."""
+    """The values of a categorical setting, including any blank; empty for numbers."""
     logarithmic: bool = False
     low: float = 0.0
     """The lowest number, or its logarithm."""
     high: float = 1.0
 
     def place(self, value: str) -> float:
-        """The place of a value; not a number for one that is blank or was never tried."""
+        """The position of a value on the axis; NaN for a blank or a category that was never
+        tried."""
         if self.categories:
             return float(self.categories.index(value)) if value in self.categories else nan
         number = Texts.number(value)
@@ -67,7 +69,7 @@ class SettingAxis:
         return 2 * (at - self.low) / (self.high - self.low) - 1
 
     def text(self, place: float) -> str:
-        """The value at a place, numbers with three digits."""
+        """The value at a position as text, numbers with three digits."""
         if np.isnan(place):
             return "nothing"
         if self.categories:
@@ -78,32 +80,32 @@ class SettingAxis:
 
 @dataclass(frozen=True, kw_only=True)
 class Drawn:
-    """The runs of a search whose settings were drawn, as rows of a model."""
+    """The runs of a search that drew settings at random, as input of the model."""
 
     axes: tuple[SettingAxis, ...]
-    """Depth first."""
+    """The axes, depth first."""
     runs: tuple[Run, ...]
     """Runs with a loss, in the order of `rows`."""
     failed: tuple[Run, ...]
     """Runs without a loss: they diverged."""
     rows: Array
-    """Places of the settings, (runs, axes)."""
+    """Positions of the settings on their axes, (runs, axes)."""
     depths: Array
-    """(runs,), in layers."""
+    """Depth of each run, in layers, (runs,)."""
     losses: Array
     """Last loss of each run, nats, (runs,)."""
     sizes: Array
     """Parameters of each run, (runs,)."""
     horizon: float
-    """Tokens of a whole training, or of all where the table says none."""
+    """Tokens of a training to the end."""
 
     def at(self, name: str) -> int | None:
-        """Place of an axis by its name; None without it."""
+        """Index of the axis with this name; None without it."""
         return next((i for i, axis in enumerate(self.axes) if axis.name == name), None)
 
     def grid(self, axis: int) -> Array:
-        """Places of an axis among which the best is looked for, at most `GRID`: those of the runs
-        with low losses, without the outermost, which hardly any good run had."""
+        """Positions on an axis that are tried to find the best: the positions of runs with low
+        losses or, if more than `GRID`, an even grid between them."""
         if self.axes[axis].name == TOKENS:
             return np.array([self.axes[axis].place(f"{self.horizon:g}")])
         tried = self.rows[self.losses <= np.quantile(self.losses, LOW), axis]
@@ -117,13 +119,13 @@ class Drawn:
 
     @property
     def tested(self) -> NDArray[np.int64]:
-        """The depths that have a loss, ascending."""
+        """The depths with a loss, ascending."""
         return np.unique(self.depths).astype(np.int64)
 
 
 def drawn_settings(runs: Runs, count: Count) -> Drawn | None:
-    """The runs of a table whose settings were drawn at random; None for any other table, in which
-    depths were tried at the same settings."""
+    """The runs of a table as input of the model, if their settings were drawn at random; None for
+    any other table."""
     ended = tuple(run for run in runs.runs if not run.diverged and len(run.losses))
     names = [RATE, *runs.settings]
     varied = [name for name in names if len({value_of(run, name) for run in ended}) > 1]
@@ -153,7 +155,8 @@ def drawn_settings(runs: Runs, count: Count) -> Drawn | None:
 
 
 def _drawn(runs: Sequence[Run], names: Sequence[str]) -> bool:
-    """True if most runs have settings that no run of another depth has, and depths several."""
+    """True if most runs have settings that no run of another depth has, and depths have several
+    settings each."""
     depths: Mapping[tuple[str, ...], set[int]] = defaultdict(set)
     settings = [tuple(value_of(run, name) for name in names) for run in runs]
     for run, values in zip(runs, settings, strict=True):
@@ -169,8 +172,8 @@ def _drawn(runs: Sequence[Run], names: Sequence[str]) -> bool:
 
 
 def _horizon(runs: Sequence[Run], coin: Coin) -> float | None:
-    """The tokens of a whole training, the most that enough runs have; the others were stopped. None
-    if too few have as many."""
+    """The tokens of a training to the end: the largest number near which enough runs end; runs with
+    fewer were stopped. None without such a number."""
     for whole in sorted({float(run.tokens[-1]) for run in runs}, reverse=True):
         near = [run.depth for run in runs if abs(run.tokens[-1] / whole - 1) <= FINAL_NEAR]
         if not coin or (len(near) >= FEWEST_WHOLE and len({*near}) >= FEWEST_DEPTHS):
@@ -179,7 +182,7 @@ def _horizon(runs: Sequence[Run], coin: Coin) -> float | None:
 
 
 def _axis(name: str, values: Sequence[str]) -> SettingAxis | None:
-    """The axis of a setting; None for one that does not vary, or is a name."""
+    """The axis of a setting; None if it does not vary or is a name."""
     known = sorted({value for value in values if value})
     numbers = [number for value in known if (number := Texts.number(value)) is not None]
     ours = name in (DEPTH, SIZE, TOKENS)

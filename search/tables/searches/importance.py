@@ -1,4 +1,4 @@
-"""Importance of each setting of a search's table, and those on which the best depth depends."""
+"""Importance of each setting of a search's table, and whether the best depth depends on it."""
 
 from dataclasses import dataclass
 
@@ -11,26 +11,28 @@ from fathom.search.tables.searches.tuning import DRAWS, Tuned
 ENDS = (0.1, 0.9)
 """Quantiles of a setting's numbers at which the best depth is compared."""
 CERTAIN = 0.98
-"""Probability that the best depth is another, above which it depends on a setting."""
+"""Probability that two values have different best depths, from which on depth depends on the
+setting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Importance:
-    """Importance of a setting where all others are at their best."""
+    """Importance of a setting when all others are at their best."""
 
     setting: str
     """The table's name of the column, or `depth`, `size` or `learning_rate`."""
     nats: float
-    """What the values that were tried cost on average, against the best of them."""
+    """Average cost of the values that were tried, compared with the best of them, in nats."""
     best: str
     """The value that is expected to be best."""
     best_depths: tuple[tuple[str, int], ...] = ()
-    """Two values of the setting with the best depth at each, if that depends on the setting."""
+    """Two values of the setting, each with its best depth, if the best depth depends on the
+    setting; otherwise empty."""
 
 
 def importances(tuned: Tuned, best: int, generator: np.random.Generator) -> tuple[Importance, ...]:
-    """The importance of each setting, of depth among them, the largest first; `best` is the place
-    of the best depth."""
+    """The importance of each setting, including depth, largest first; `best` is the index of the
+    best depth."""
     base, drawn = tuned.points[best], tuned.drawn
     found = []
     for place, axis in enumerate(drawn.axes):
@@ -59,7 +61,8 @@ def importances(tuned: Tuned, best: int, generator: np.random.Generator) -> tupl
 def _best_depths(
     tuned: Tuned, place: int, generator: np.random.Generator
 ) -> tuple[tuple[str, int], ...]:
-    """Two values of a setting with the best depth at each; empty if these may be the same."""
+    """Two values of a setting, each with its best depth; empty if the best depth may be the
+    same."""
     axis = tuned.drawn.axes[place]
     values = tuned.drawn.rows[:, place]
     values = values[~np.isnan(values)]

@@ -1,10 +1,10 @@
-"""A model of the loss over depth and all other settings of a table, with its uncertainty.
+"""A model, with uncertainty, of the loss over depth and all other settings of a table.
 
-Every setting has a smooth effect, every two settings may interact, and each depth may lie off the
-smooth effect of depth. The size of each effect is learned from the rows, so that useless ones are
-left out (automatic relevance determination). Rows far above the best say little about it: the part
-that settings do not explain grows with the height above it, as far as the rows show, and the scale
-of losses is in nats near the lowest and logarithmic far above.
+Every setting has a smooth effect, every two settings may interact, and each depth may deviate from
+the smooth effect of depth. The variance of each effect is learned from the rows, so that useless
+effects vanish (automatic relevance determination). High losses say little about the lowest: the
+noise may grow with the height above the lowest loss, and the scale of losses is in nats near the
+lowest and logarithmic far above.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,26 +26,27 @@ Depths = NDArray[np.float64] | NDArray[np.int64]
 DEGREES = 4
 """Highest power of a setting's effect."""
 JOINT = 3
-"""Highest power in which depth and another setting interact; two others do linearly."""
+"""Highest power of the interaction of depth with another setting; others interact linearly."""
 DECAY = 0.5
 """Factor between the prior standard deviations of the effects of one power and the next."""
 USUAL = {"effect": 1e-3, "interaction": 2e-5, "deviation": 1e-4}
-"""Usual variance of what a group of terms adds, as a share of the variance of the losses."""
+"""Usual variance of the contribution of a group of terms, as a share of the variance of the
+losses."""
 WORTH = 1.0
-"""Terms of the usual variance that the prior of a group counts as."""
+"""Weight of the prior of a group's variance, as a number of terms of the usual variance."""
 TAILS = 4.0
-"""Degrees of freedom (Student's t) of what settings do not explain: rows may lie far off."""
+"""Degrees of freedom of the noise (Student's t), which allows outliers."""
 SMALLEST = 1e-8
-"""Smallest variance of what settings do not explain, as a share of the variance of the losses."""
+"""Smallest variance of the noise, as a share of the variance of the losses."""
 STEPS = 60
-"""Steps of the fit of the variances."""
+"""Number of iterations of the fit."""
 BEND = 20.0
-"""Height above the lowest loss, as a multiple of the median one, above which the scale is
+"""Height above the lowest loss, as a multiple of the median height, from which on the scale is
 logarithmic."""
 
 
 class Warp(NamedTuple):
-    """The scale of the model: `bend * log1p((loss - lowest) / bend)`, standardised."""
+    """The scale of losses in the model: `bend * log1p((loss - lowest) / bend)`, standardised."""
 
     lowest: float
     bend: float
@@ -66,24 +67,24 @@ class Warp(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """The terms of the model: the columns of a row of settings."""
+    """The terms of the model, computed from settings as columns of a design matrix."""
 
     categories: Sequence[int]
-    """Number of the values of each setting; 0 for a setting of numbers, the first of which is
+    """Number of categories of each setting; 0 for a setting of numbers. The first setting is
     depth."""
     depths: NDArray[np.int64]
     """Whole depths from the shallowest to the deepest, (depths,)."""
 
     @cached_property
     def _deviations(self) -> Array:
-        """A root of the correlation of deviations of the whole depths, (depths, depths)."""
+        """A root of the correlation matrix of the deviations of whole depths, (depths, depths)."""
         x = np.log(self.depths)
         root: Array = np.linalg.cholesky(np.exp(-np.abs(x - x[:, None]) / REACH))
         return root
 
     def effects(self, points: Array) -> list[Array]:
-        """The columns of each setting, (points, columns): powers, or one for each category; plus
-        one that marks rows without the number."""
+        """The columns of each setting, (points, columns): one for each category, or for numbers
+        powers and a mark of rows without a number."""
         found = []
         for column, values in zip(points.T, self.categories, strict=True):
             lacking = np.isnan(column)
@@ -97,7 +98,7 @@ class Terms:
         return found
 
     def groups(self, points: Array, depths: Depths) -> Iterator[tuple[str, Array]]:
-        """Yields the kind and the columns of each group of terms at points, whose depths are in
+        """Yields the kind and the columns of each group of terms at points; `depths` is in
         layers."""
         yield "mean", np.ones((len(points), 1))
         effects = self.effects(points)
@@ -119,7 +120,7 @@ class Terms:
 
 @dataclass(frozen=True, kw_only=True)
 class Surface:
-    """The model, fitted to the rows of a table."""
+    """The fitted model of the loss."""
 
     terms: Terms
     warp: Warp
@@ -128,7 +129,7 @@ class Surface:
     root: Array
     """A root of the covariance of the coefficients, (terms, terms)."""
     noise: float
-    """Standard deviation of what settings do not explain, nats near the lowest loss."""
+    """Standard deviation of the noise that settings do not explain, nats near the lowest loss."""
     freedom: float
     """Degrees of freedom of `noise`."""
 
@@ -152,7 +153,7 @@ class Surface:
 
 
 def fit_surface(terms: Terms, points: Array, depths: Depths, losses: Array) -> Surface:
-    """The model of finite losses, nats, at points whose depths are in layers."""
+    """The model fitted to finite losses, nats, at points; `depths` is in layers."""
     lowest = float(losses.min())
     warp = Warp(lowest, BEND * max(float(np.median(losses)) - lowest, 1e-3))
     bent = warp.of(losses)
@@ -177,9 +178,9 @@ def fit_surface(terms: Terms, points: Array, depths: Depths, losses: Array) -> S
 def _fit(
     design: Array, values: Array, sizes: NDArray[np.int64], usual: Array
 ) -> tuple[Array, Array, float, float]:
-    """Mean of the coefficients and a root of their covariance, the noise and its degrees of
-    freedom, by expectation maximisation; `sizes` are the terms of each group, whose variance is
-    `usual` before the rows."""
+    """Mean of the coefficients, a root of their covariance, the noise and its degrees of freedom,
+    by expectation maximisation. `sizes` are the numbers of terms of the groups, `usual` the prior
+    variances of their coefficients."""
     variances, noise = usual, np.array([0.1, 0.01])
     height, weights = np.zeros(len(values)), np.ones(len(values))
     starts = np.cumsum(sizes) - sizes
@@ -206,7 +207,8 @@ def _fit(
 def _coefficients(
     design: Array, values: Array, precisions: Array, variances: Array
 ) -> tuple[Array, Array]:
-    """Mean and covariance of the coefficients, by the precision of each value."""
+    """Mean and covariance of the coefficients, given the precision of each value and the prior
+    variances."""
     weighed = design * precisions[:, None]
     covariance: Array = np.asarray(np.linalg.inv(design.T @ weighed + np.diag(1 / variances)))
     return covariance @ (weighed.T @ values), covariance

@@ -1,4 +1,4 @@
-"""Depths at the settings that suit each best, by the model of a table of a search."""
+"""The best settings of each depth, by the model of the loss of a search's table."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,17 +10,19 @@ from fathom.search.tables.searches.axes import SIZE, Drawn
 from fathom.search.tables.searches.surface import Array, Surface, Terms, fit_surface
 
 STARTS = 3
-"""Settings from which the best are looked for: those of the runs that are expected to be lowest."""
+"""Number of starting points of the search for the best settings: runs with the lowest expected
+loss."""
 SWEEPS = 3
-"""Times that each setting is set to its best value."""
+"""Rounds in which each setting in turn is set to its best value."""
 NEAR = 1.15
-"""Factor between depths whose runs show which sizes a depth can have. With 1.4, a search by TPE
-was continued to shallow models of sizes that none had, which it called as good as the best."""
+"""Factor between depths within which the sizes of runs count as possible for a depth. With 1.4, the
+table of a TPE search was extrapolated to shallow models of sizes that no run had, as if these were
+as good as the best."""
 CANDIDATES = 24
-"""Most depths whose best settings are tried at every depth."""
+"""Largest number of depths whose best settings are tried at every other depth."""
 DRAWS = 2000
 ROWS = 100
-"""Runs over whose settings the effect of depth is averaged."""
+"""About how many runs' settings the effect of depth is averaged over."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +33,7 @@ class Tuned:
     surface: Surface
     depths: NDArray[np.int64]
     size: float | None
-    """Parameters that all depths have; None if the size is chosen as a setting is."""
+    """Parameters that all depths have; None if each depth has its best size."""
 
     @cached_property
     def points(self) -> Array:
@@ -44,7 +46,8 @@ class Tuned:
         return points
 
     def moved(self, points: Array) -> Array:
-        """Points moved to each of the depths, with a size that runs of that depth had."""
+        """The points with each depth in turn, and with sizes limited to those that runs of that
+        depth had."""
         points = points.copy()
         axis = self.drawn.axes[0]
         points[:, 0] = [axis.place(str(depth)) for depth in self.depths]
@@ -55,7 +58,8 @@ class Tuned:
 
     @cached_property
     def sizes(self) -> Array:
-        """The lowest and the highest place of the sizes that each depth can have, (depths, 2)."""
+        """The lowest and highest position on the axis of size that each depth may have, (depths,
+        2)."""
         place, drawn = self.drawn.at(SIZE), self.drawn
         if place is None:
             return np.zeros((len(self.depths), 2))
@@ -70,10 +74,10 @@ class Tuned:
 
     def losses(self, generator: np.random.Generator) -> Array:
         """Draws of the loss of each depth at its best settings, (draws, depths), nats: the lowest
-        loss over all settings that are best for some depth.
+        loss over all settings that are best at some depth.
 
-        Where no run had such settings, the level is the expected loss of the best run: only
-        differences between depths go beyond what was measured.
+        All losses are raised until the lowest mean is at least the lowest expected loss of a run,
+        so that only differences between depths are extrapolated.
         """
         every = -(-len(self.depths) // CANDIDATES)
         tried = [self.moved(np.tile(p, (len(self.depths), 1))) for p in self.points[::every]]
@@ -87,7 +91,7 @@ class Tuned:
 
     @cached_property
     def averaged(self) -> Array:
-        """Expected loss of each depth over the settings of all runs, (depths,), nats."""
+        """Expected loss of each depth, averaged over the settings of the runs, (depths,), nats."""
         rows = self.drawn.rows[:: -(-len(self.drawn.rows) // ROWS)]
         points = np.concatenate([self.moved(np.tile(row, (len(self.depths), 1))) for row in rows])
         expected = self.surface.expected(points, np.tile(self.depths, len(rows)))
@@ -97,7 +101,8 @@ class Tuned:
         return self.surface.expected(points, self.depths.astype(np.float64))
 
     def _descend(self, points: Array) -> Array:
-        """The settings with the lowest expected loss, from these on, one setting after another."""
+        """The settings with the lowest expected loss, found from `points` by improving one setting
+        after another."""
         points = self.moved(points)
         for _ in range(SWEEPS):
             for axis in range(1, len(self.drawn.axes)):
@@ -115,7 +120,8 @@ class Tuned:
 
 
 def tune(drawn: Drawn, size: float | None = None) -> Tuned:
-    """Every whole depth at its best settings, of `size` parameters or at its best size."""
+    """Every whole depth at its best settings, with `size` parameters or, if None, at its best
+    size."""
     depths = np.arange(drawn.tested[0], drawn.tested[-1] + 1)
     terms = Terms(categories=[len(axis.categories) for axis in drawn.axes], depths=depths)
     surface = fit_surface(terms, drawn.rows, drawn.depths, drawn.losses)

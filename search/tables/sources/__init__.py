@@ -1,1 +1,1 @@
-"""Files of runs, opened as tables of names and rows."""
+"""Opens files of runs as tables of names and rows."""

@@ -11,9 +11,10 @@ from fathom.search.tables.errors import TableError
 from fathom.search.tables.open_table import MOST_ROWS, OpenTable, readable, readable_rows
 
 ROWS_AT_ONCE = 64
-"""Rows that are unpacked together: a value that a file holds once may stand in each of them."""
+"""Rows that are decoded together; few, as a value that a file stores once may occur in every
+row."""
 MOST_BYTES = 1 << 28
-"""Most bytes of the rows that are read at once."""
+"""Most bytes of the rows that are decoded together."""
 
 
 def open_parquet(path: Path) -> OpenTable:
@@ -21,7 +22,7 @@ def open_parquet(path: Path) -> OpenTable:
     file on demand.
 
     Raises:
-        TableError: when the file is no parquet file, or has too many rows.
+        TableError: when the file is not a parquet file, or has too many rows.
     """
     label = printable(str(path))
     with readable(label):

@@ -1,4 +1,4 @@
-"""Opens a table of text: CSV or TSV (also .gz) or JSON, as names and rows of values."""
+"""Opens a text file with a table (CSV, TSV, JSON or Markdown; also .gz) as names and rows."""
 
 import csv
 import gzip
@@ -30,22 +30,25 @@ from fathom.search.tables.sources.layouts.objects import rows_in
 JSON = (".jsonl", ".ndjson", ".json")
 MARKDOWN, BAR = (".md", ".markdown"), "|"
 LONGEST_LINE = 1 << 26
-"""Characters of a line, and of JSON that is read as a whole."""
+"""Most characters of a line, and of JSON that is read as a whole."""
 MOST_JSON, OBJECT = 1 << 28, 128
-"""Characters of the JSON lines that are kept, and those that an object counts beside its own."""
+"""Most characters of all lines of JSON, which are kept in memory, and how many each object counts
+in addition."""
 FIRST_BYTES = 1 << 16
-"""Bytes in which the first line must end unless it is JSON, and no byte 0 may be."""
+"""First bytes of a file, which must contain the end of a line unless it is JSON, and no zero
+byte."""
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?[kmbt]?|nan|inf", re.IGNORECASE)
 SEPARATORS = (",", "\t", ";", "|")
 COMMA = re.compile(r"[-+]?\d+,\d+(e[-+]?\d+)?|[-+]?[1-9]\d{0,2}(\.\d{3})+(,\d+)?", re.IGNORECASE)
-"""Numbers with a comma before their decimals, such as 3,21 and 10.000.000."""
+"""Pattern of numbers with decimal commas, such as 3,21, or with points for thousands,
+10.000.000."""
 PEEKED = 1000
-"""Rows among which such a number is looked for."""
+"""Number of first rows that are searched for such a number."""
 
 
 @contextmanager
 def open_text(path: Path) -> Iterator[OpenTable]:
-    """Context in which the rows of a file can be read.
+    """Context manager that opens a file as a table, whose rows can be read until it ends.
 
     Raises:
         TableError: when the file is not a table.
@@ -64,7 +67,7 @@ def open_text(path: Path) -> Iterator[OpenTable]:
 
 
 def _text(stream: RawIOBase | BufferedIOBase, label: str) -> io.TextIOWrapper:
-    """The stream as text; names may have letters of another encoding, numbers do not."""
+    """The stream decoded as UTF-8; letters in another encoding are replaced."""
     buffered = io.BufferedReader(stream, FIRST_BYTES)
     first = buffered.peek(FIRST_BYTES)[:FIRST_BYTES]
     if not first.strip():
@@ -76,7 +79,7 @@ def _text(stream: RawIOBase | BufferedIOBase, label: str) -> io.TextIOWrapper:
 
 
 def _lines(text: io.TextIOWrapper) -> Iterator[str]:
-    """The lines of a text; raises `ValueError` for one that is too long to be held in memory."""
+    """Yields the lines of a text; raises `ValueError` for a line that is too long for memory."""
     while line := text.readline(LONGEST_LINE):
         if len(line) == LONGEST_LINE:
             raise ValueError(f"it has a line of over {LONGEST_LINE:,} characters")
@@ -84,7 +87,7 @@ def _lines(text: io.TextIOWrapper) -> Iterator[str]:
 
 
 def _first_table(text: Iterable[str]) -> Iterator[str]:
-    """The lines of the first table of a text in Markdown; each of them has a bar."""
+    """The lines of the first table in a Markdown text: consecutive lines with a bar."""
     return takewhile(lambda line: BAR in line, dropwhile(lambda line: BAR not in line, text))
 
 
@@ -123,7 +126,8 @@ def _open_csv(text: Iterable[str], label: str) -> OpenTable:
 
 
 def _with_points(rows: Iterator[Row]) -> Iterator[Row]:
-    """Yields rows with decimal points for commas, if commas are not those of thousands."""
+    """Yields rows with decimal points for decimal commas; unchanged if commas separate
+    thousands."""
     head = list(islice(rows, PEEKED))
     commas = [str(cell).strip() for _, row in head for cell in row if "," in str(cell)]
     if not any(COMMA.fullmatch(text) and not THOUSANDS.fullmatch(text) for text in commas):
@@ -141,7 +145,8 @@ def _with_points(rows: Iterator[Row]) -> Iterator[Row]:
 
 
 def _is_header(comment: str, first: str) -> bool:
-    """True if a comment has a name for each value of the line after it, which are numbers."""
+    """True if a comment has a name for each value of the next line, and all these values are
+    numbers."""
     separator = max(SEPARATORS, key=first.count)
     values = [value.strip() for value in first.split(separator)]
     if not comment.count(separator) == first.count(separator) > 0:

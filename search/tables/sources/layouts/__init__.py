@@ -1,1 +1,1 @@
-"""Layouts that a table may have besides a row of names and rows of values: Markdown, JSON."""
+"""Converts tables from other layouts, such as Markdown or nested JSON, to names and rows."""

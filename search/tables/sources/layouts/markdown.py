@@ -1,4 +1,4 @@
-"""A table of Markdown, as a README or a thread has it, as names and rows of values."""
+"""Converts a Markdown table, such as one from a README, to names and rows of values."""
 
 import re
 from collections.abc import Mapping
@@ -8,12 +8,12 @@ from itertools import chain
 from fathom.search.tables.open_table import OpenTable
 
 RULE = re.compile(r"\s*:?-+:?\s*")
-"""A cell of the line below the names."""
+"""Pattern of a cell of the line of dashes below the names."""
 
 
 def from_markdown(table: OpenTable, _told: Mapping[str, str]) -> OpenTable:
-    """The table without the line below its names, its outer bars and its marks of bold type; any
-    other table as it is."""
+    """A Markdown table without the line of dashes, outer bars and marks of bold type; any other
+    table unchanged."""
     first = next(table.rows, None)
     named = [place for place, name in enumerate(table.names) if name]
     if first is None or not all(_is_rule(first[1][place]) for place in named):

@@ -1,4 +1,4 @@
-"""Cells that hold several values: objects, whose values become columns, and curves, row by row."""
+"""Unfolds cells that hold several values: objects into columns, and curves into rows."""
 
 import json
 from ast import literal_eval
@@ -13,7 +13,7 @@ from fathom.search.tables.columns.columns import choose_columns, meaning
 from fathom.search.tables.open_table import OpenTable, flat_names
 
 PEEKED = 1000
-"""Rows among which such a cell is looked for."""
+"""Number of first rows that are searched for such a cell."""
 TIMES = ("tokens", "step")
 
 Row = Mapping[str, Any]
@@ -21,10 +21,10 @@ Row = Mapping[str, Any]
 
 def unfolded(table: OpenTable, told: Mapping[str, str]) -> OpenTable:
     """The table with a column for each value of its objects, and a row for each value of its
-    curves; any other table as it is.
+    curves; any other table unchanged.
 
     Raises:
-        TableError: when a table with such cells lacks a column that is needed.
+        TableError: when a table with such cells lacks a needed column.
     """
     head = list(islice(table.rows, PEEKED))
     everything = chain(head, table.rows)
@@ -67,8 +67,8 @@ def _has_nested(
 
 
 def _parsed(cell: object) -> object:
-    """The object or list that a text holds, as JSON or as Python writes it, and an array of parquet
-    as a list; any other cell as it is."""
+    """The object or list that a text holds in the syntax of JSON or Python; an array of parquet as
+    a list; any other cell unchanged."""
     if isinstance(cell, np.ndarray):
         return cell.tolist()
     if not isinstance(cell, str) or cell.lstrip()[:1] not in ("{", "["):
@@ -83,7 +83,7 @@ def _parsed(cell: object) -> object:
 
 
 def _parts(row: Row) -> Iterator[Row]:
-    """Yields a row for each object in a list of them, such as a history; the row without one."""
+    """Yields a row for each entry of a history in the row; the row itself if it has no history."""
     history = next((name for name, value in row.items() if _is_history(value)), None)
     if history is None:
         yield row
@@ -93,21 +93,21 @@ def _parts(row: Row) -> Iterator[Row]:
 
 
 def _is_history(value: object) -> bool:
-    """True for a list of objects some of which have a key with the name of a loss or a time."""
+    """True for a list of objects in which some key names a loss, tokens or steps."""
     if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
         return False
     return any(meaning(name) in ("loss", *TIMES) for entry in value for name in entry)
 
 
 def _goes_with(row: Row, name: str, loss: str) -> bool:
-    """True for a column with one value, or with as many values as the loss."""
+    """True if a row's column `name` has one value, or as many values as the loss."""
     value = row.get(name)
     return not isinstance(value, list) or len(value) == len(row[loss])
 
 
 def _values(row: Row, names: Sequence[str], loss: str, timed: bool) -> Iterator[list[Any]]:
-    """Yields the values of a row, once for each of its losses, or for the last if none has a time;
-    once where it has one loss."""
+    """Yields the values of a row for each of its losses, or only for the last loss unless
+    `timed`."""
     losses = row.get(loss)
     if not isinstance(losses, list):
         yield [row.get(name) for name in names]

@@ -1,4 +1,4 @@
-"""Rows of runs in a file of JSON that is one array or one object."""
+"""Finds the rows in a JSON file that is a single array or object."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -9,11 +9,12 @@ RUN = "run"
 
 
 def rows_in(found: object) -> list[dict[str, Any]]:
-    """The rows in an array of objects, or in an object: of runs by name, of columns, or with one
-    array of objects, whose rows also get its other keys. Any other object is one row.
+    """The rows in an array of objects, or in an object. The object may map names to runs or to
+    columns, or have one array of objects, to which its other keys are added. Any other object is
+    one row.
 
     Raises:
-        ValueError: when it is none of these.
+        ValueError: when `found` is neither an array of objects nor an object.
     """
     if isinstance(found, list) and all(isinstance(row, dict) for row in found):
         return found
@@ -39,14 +40,15 @@ def _is_rows(value: object) -> bool:
 
 
 def _knows_depth(item: tuple[str, Mapping[str, Any]]) -> bool:
-    """True for an object that holds the depths of several runs, or the depth of one run in a part
-    such as `config`."""
+    """True for a part of an object with the depths of several runs, or with one run's depth as
+    `config` may have."""
     name, inside = item
     return meaning(name) == "depth" or any(meaning(f"{name}.{key}") == "depth" for key in inside)
 
 
 def _of_columns(found: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yields the rows of an object of columns, each an array or an object by the name of a row."""
+    """Yields the rows of an object of columns; each column is an array, or an object by names of
+    rows."""
     if _is_of(found, list) and len({len(column) for column in found.values()}) == 1:
         for values in zip(*found.values(), strict=True):
             yield dict(zip(found, values, strict=True))

@@ -1,4 +1,4 @@
-"""A table with a column of losses for each seed, as a row for each seed."""
+"""Converts a table with a column of losses for each seed to a row for each seed."""
 
 import re
 from collections.abc import Mapping
@@ -10,12 +10,12 @@ from fathom.search.tables.open_table import OpenTable
 SEEDED = re.compile(
     r"(.*?)[\s_./-]*\(?(?:seed|repeat|replicate|rep|run)[\s_=:#-]*(\d+)\)?", re.IGNORECASE
 )
-"""`val_loss_seed0`, `loss (seed 1)` or `seed 2`: a loss, and a number that tells seeds apart."""
+"""Pattern of the loss of a seed: `val_loss_seed0`, `loss (seed 1)` or `seed 2`."""
 
 
 def by_seed(table: OpenTable, told: Mapping[str, str]) -> OpenTable:
-    """The table with a row for each of several columns that are the loss of a seed; any other table
-    as it is."""
+    """The table with a row for each seed, if several columns are each the loss of one seed; any
+    other table unchanged."""
     found = {place: SEEDED.fullmatch(name.strip()) for place, name in enumerate(table.names)}
     seeds = {
         place: (match[1] or "loss", match[2])
