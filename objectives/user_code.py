@@ -73,7 +73,7 @@ def named(place: str, kind: str) -> tuple[ModuleType, Any]:
                 f"{kind} {place} must be importable, but its import failed at {where}, got "
                 f"{reason}; fix it there"
             ) from error
-        remedy = "check its name, and run where its folder is"
+        remedy = "check its name, and run in the folder that has it"
         if module_name.endswith(".py"):
             remedy = f"write {module_name.removesuffix('.py')}:{name}, without `.py`"
         raise UserCodeError(

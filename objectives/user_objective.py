@@ -102,7 +102,7 @@ def _check(name: str, objective: Any, context: int) -> None:
         )
     if objective.context != context:
         raise ObjectiveError(
-            f"the `context` of {name} must be that of the study, which counts the horizon, got "
+            f"the `context` of {name} must equal the study's, which counts the horizon, got "
             f"{objective.context} for context={context}; set `objective.context`"
         )
     size, chance = objective.vocab_size, objective.chance_loss

@@ -222,7 +222,9 @@ class Study:
             return found[parse_count(budget)]
         except (ValueError, KeyError) as error:
             known = ", ".join(map(format_count, found)) or "none"
-            raise ConfigError(f"no best shape for budget {budget}, only for {known}") from error
+            raise ConfigError(
+                f"`budget` must be one with a best shape, {known}, got {budget}"
+            ) from error
 
     def _frame(self, name: str) -> pd.DataFrame:
         return self.tables.get(name, pd.DataFrame())

@@ -78,7 +78,7 @@ def parse_line(line: bytes) -> dict[str, Any]:
     except ValueError:
         values = json.loads(line.decode())  # four times as slow, but it tells what is wrong
     if not isinstance(values, dict):
-        raise TypeError("it is no JSON object")
+        raise TypeError("it is not a JSON object")
     _check_numbers(values.values(), b"Infinity" in line)
     if b"\\" in line or not line.isascii():
         _check_texts(values)

@@ -248,7 +248,9 @@ def locked(folder: RunFolder) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise InUseError(f"{folder.path} is in use by another `fathom`; wait for it") from None
+            raise InUseError(
+                f"{folder.path} is in use by another `fathom`; wait until that ends"
+            ) from None
         try:
             yield
         finally:

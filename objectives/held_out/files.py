@@ -23,8 +23,8 @@ def check_apart(
         if (path := trained.get(_identity(segment.path))) is not None:
             also = "" if path == segment.path else f" (there as {path})"
             raise ObjectiveError(
-                f"{held_out_key} must not be trained on, got {segment.path}, which is among the "
-                f"files to train on as well{also}; {remedy}"
+                f"{held_out_key} must not be trained on, got {segment.path}, which is also "
+                f"among the files to train on{also}; {remedy}"
             )
     found = file_overlap(train, held_out, window)
     if found is not None and found.contained:
@@ -36,7 +36,7 @@ def contained_error(found: Overlap, held_out_key: str, unit: str, remedy: str) -
     smaller, larger = found.names
     return ObjectiveError(
         f"{held_out_key} must not be trained on, got {smaller} {unit} of which {found.percent} "
-        f"are among the {larger} {unit} as well, in windows of {found.window}; {remedy}"
+        f"are also among the {larger} {unit}, in windows of {found.window}; {remedy}"
     )
 
 

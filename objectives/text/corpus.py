@@ -144,7 +144,7 @@ def read_corpus(corpus: str, *, validation_fraction: float) -> Corpus:
     split = split_documents(documents, validation_fraction=validation_fraction)
     if not (split.train and split.validation):
         raise ObjectiveError(
-            f"a corpus must leave text for both splits, but {corpus!r} holds "
+            f"a corpus must have text for training and validation, but {corpus!r} holds "
             f"{sum(map(len, documents))} bytes; use a larger one"
         )
     return split
@@ -257,8 +257,8 @@ def _candidates(corpus: str) -> Iterator[Path]:
     path = os.path.expanduser(corpus)
     if any(Path(os.path.realpath(path)).is_relative_to(folder) for folder in SYSTEM_FILES):
         raise ObjectiveError(
-            f"a corpus must not be of the system's own files, some of which never end, got "
-            f"{corpus!r}; copy its text to a file"
+            f"a corpus must not be a system file, which may never end, got {corpus!r}; copy its "
+            "text to a file"
         )
     check_bounded(path)
     if named := files_by_name(corpus):

@@ -36,7 +36,7 @@ def files_of(folder: Path) -> list[Path]:
         shuffled = bool(state.get("_indices_files"))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ObjectiveError(
-            f"{path} must be as `save_to_disk` of `datasets` writes it, got {error!r}; save again"
+            f"{path} must be written by `save_to_disk` of `datasets`, got {error!r}; save it again"
         ) from error
     if shuffled:
         raise ObjectiveError(

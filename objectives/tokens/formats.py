@@ -90,8 +90,9 @@ def _refuse_mixture(files: Sequence[Path], doubt: TypeDoubtError) -> None:
     if other is not None:
         new = str(doubt.file.with_suffix(".ids.npy"))
         raise ObjectiveError(
-            f"raw files must have ids of one type, got {doubt.dtype} in {doubt.file} by their look "
-            f'and another in {other}; save {doubt.file} as .npy, python -c "import numpy as np; '
+            f"raw files must have ids of one type, got {doubt.file}, whose ids look like "
+            f"{doubt.dtype}, and {other} of another type; "
+            f'save {doubt.file} as .npy, python -c "import numpy as np; '
             f'np.save({new!r}, np.fromfile({str(doubt.file)!r}, {doubt.dtype!r}))", and leave '
             "the raw file out"
         )
@@ -272,7 +273,7 @@ def _numpy(file: Path) -> Segment:
     if size != found.end:
         raise ObjectiveError(
             f"{file} must have {found.end} bytes for the {found.tokens:,} ids of its header, got "
-            f"{size}; it was cut short, so restore it"
+            f"{size}; it was cut short: copy it again"
         )
     return found
 

@@ -42,9 +42,9 @@ def check_ids(split: TokenFiles) -> None:
         return
     file, value = Path(segment.path), least if least < 0 else most
     types = fitting_types(file, split.vocab_size) if segment.offset == 0 else []
-    remedy = f"`vocabulary: {most + 1}` or more holds them, if they are of this type"
+    remedy = f"set `vocabulary: {most + 1}` or more if the ids are of this type"
     if least < 0:
-        remedy = "give each a place in the vocabulary, or take them out"
+        remedy = "give negative ids a place in the vocabulary, or take them out"
     if types and file.suffix in RAW:
         remedy = " or ".join(f"`dtype: {shown(name)}`" for name in types) + " reads ids that are"
     raise ObjectiveError(

@@ -45,8 +45,8 @@ def raw_segment(file: Path, dtype: str | None) -> Segment:
     refuse_form(file, dtype)
     if _has_header(head) and int.from_bytes(head[:4], "little") in OTHER_HEADERS:
         raise ObjectiveError(
-            f"{file} must hold token ids, got another file of llm.c, such as weights (it begins "
-            f"with {int.from_bytes(head[:4], 'little')}); name a file of tokens"
+            f"{file} must hold token ids, got another file of llm.c, such as weights (its first "
+            f"number is {int.from_bytes(head[:4], 'little')}); name a file of tokens"
         )
     kind = stored_type(dtype or "uint16")
     refuse_type(file, size, dtype)
@@ -54,7 +54,7 @@ def raw_segment(file: Path, dtype: str | None) -> Segment:
         whole = size - size % kind.itemsize
         raise ObjectiveError(
             f"{file} must be whole ids of {kind.itemsize} bytes ({kind.name}), got {size} bytes; "
-            f"restore it if it was cut short (truncate -s {whole} {file} drops the last, torn "
+            f"copy it again if it was cut short (truncate -s {whole} {file} drops the last, torn "
             "id), or name its `dtype`"
         )
     return Segment(str(file), 0, size // kind.itemsize, kind.str)
@@ -79,7 +79,7 @@ def _with_header(file: Path, head: bytes, size: int) -> Segment:
     if len(head) < HEADER_BYTES:
         raise ObjectiveError(
             f"{file} must have a header of {HEADER_BYTES} bytes, as its first number says, got "
-            f"{size} bytes; it was cut short, so restore it"
+            f"{size} bytes; it was cut short: copy it again"
         )
     magic, found_version, tokens = (int.from_bytes(head[at : at + 4], "little") for at in (0, 4, 8))
     dtype, version = HEADERS[magic]
@@ -92,7 +92,7 @@ def _with_header(file: Path, head: bytes, size: int) -> Segment:
     if size != found.end:
         raise ObjectiveError(
             f"{file} must have {found.end} bytes for the {tokens:,} tokens that its header "
-            f"counts, got {size}; restore it, or write it again with the right header"
+            f"counts, got {size}; copy it again, or write it again with the right header"
         )
     return found
 
@@ -105,17 +105,21 @@ def _by_index(file: Path, index: Path, size: int) -> Segment | None:
         if not head.startswith(MEGATRON):
             return None
         if len(head) < MEGATRON_HEAD:
-            raise ObjectiveError(f"{index} ends within its header, at byte {len(head)}; restore it")
+            raise ObjectiveError(
+                f"{index} must have a header of {MEGATRON_HEAD} bytes, got {len(head)}; "
+                "copy it again"
+            )
         version, code, count = unpack_from("<QBQ", head, len(MEGATRON))
         if version != 1 or code not in MEGATRON_TYPES:
             raise ObjectiveError(
-                f"{index} must be of version 1 and say a type of whole numbers, got version "
+                f"{index} must be of version 1 and name a type of whole numbers, got version "
                 f"{version} and type {code}; write the ids again as uint16 or int32"
             )
         kind = np.dtype(MEGATRON_TYPES[code])
         if index.stat().st_size < MEGATRON_HEAD + 12 * count:
             raise ObjectiveError(
-                f"{index} must have the {count:,} sequences it counts, but is cut short; restore it"
+                f"{index} must have the {count:,} sequences it counts, but is cut short; "
+                "copy it again"
             )
         end = 0
         if count:
@@ -126,7 +130,7 @@ def _by_index(file: Path, index: Path, size: int) -> Segment | None:
     if end != size:
         raise ObjectiveError(
             f"{file} must have {end} bytes of {kind.name}, as {index.name} beside it says, got "
-            f"{size}; restore both, which belong together"
+            f"{size}; copy both again, which belong together"
         )
     return Segment(str(file), 0, size // kind.itemsize, kind.str)
 

@@ -122,7 +122,9 @@ def read_index(folder: Path) -> Index:
         with open_regular(path) as file:
             found = Index.model_validate_json(file.read(LARGEST_INDEX))
     except OSError as error:
-        raise ObjectiveError(f"{path} must be readable, got {error.strerror}") from error
+        raise ObjectiveError(
+            f"{path} must be readable, got {error.strerror}; check the path and its permissions"
+        ) from error
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the whole file"
@@ -133,8 +135,8 @@ def read_index(folder: Path) -> Index:
     for name, split in found.splits.items():
         if split.open_tokens:
             raise ObjectiveError(
-                f"{path} must have for split {name} the sum of its shards' tokens, got "
-                f"{split.tokens}; restore it, or tokenize again"
+                f"`tokens` of split {name} in {path} must be the sum of its shards' tokens, got "
+                f"{split.tokens}; copy the file again, or tokenize again"
             )
     return found
 

@@ -116,8 +116,8 @@ def _vocabulary(keys: TokensConfig, data: tuple[TokenData, ...]) -> int:
         said.add(id_count(read_tokenizer(Path(keys.tokenizer).expanduser())))
     if len(said) > 1:
         raise ObjectiveError(
-            "`train`, `validation` and `tokenizer` must be of one vocabulary, got "
-            f"{' and '.join(map(str, sorted(said)))} token ids; cut both with one tokenizer"
+            "`train`, `validation` and `tokenizer` must have one vocabulary, got "
+            f"{' and '.join(map(str, sorted(said)))} token ids; tokenize both with one tokenizer"
         )
     known = next(iter(said), None)
     size = keys.vocabulary or known
@@ -130,8 +130,8 @@ def _vocabulary(keys: TokensConfig, data: tuple[TokenData, ...]) -> int:
         )
     if known is not None and size < known:
         raise ObjectiveError(
-            f"`vocabulary` must be at least the {known} token ids of the tokenizer, got {size};"
-            " drop it"
+            f"`vocabulary` must be at least the {known} token ids of the tokenizer, got {size}; "
+            "drop `vocabulary`"
         )
     return size
 

@@ -142,7 +142,7 @@ class TokenReader:
         if len(content) < part.end - part.offset:
             raise ObjectiveError(
                 f"{part.path} must hold at least {part.end} bytes, as when the search began, but "
-                "has been cut short; restore it"
+                "has been cut short; copy it again"
             )
         return np.frombuffer(content, part.dtype)
 

@@ -26,7 +26,8 @@ def read_tokenizer(path: Path) -> Tokenizer:
         ) from error
     except Exception as error:
         raise ObjectiveError(
-            f"`tokenizer` must be a tokenizer.json, got {path}: {str(error).splitlines()[0]}"
+            f"`tokenizer` must be a tokenizer.json, got {path}: {str(error).splitlines()[0]}; name "
+            "another file"
         ) from error
     found.no_truncation()
     found.no_padding()

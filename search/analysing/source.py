@@ -63,18 +63,19 @@ def question_of(
         ConfigError: when one is out of its range.
     """
     if not 0 <= width < 1:
-        raise ConfigError(f"`--width` must be a share from 0 to 1, got {width:g}; such as 0.1")
+        raise ConfigError(f"`--width` must be a share from 0 to 1, got {width:g}; for example 0.1")
     if noise is not None and not (isfinite(noise) and 0 < noise <= LARGEST_NOISE):
         raise ConfigError(
-            f"`--noise` must be above 0 and at most {LARGEST_NOISE:g}, got {noise:g}; such as 0.004"
+            f"`--noise` must be above 0 and at most {LARGEST_NOISE:g}, got {noise:g}; "
+            "for example 0.004"
         )
     if unit is not None and (unit not in UNITS or maximise):
-        instead = "drop it with --maximise" if unit in UNITS else f"it may be {', '.join(UNITS)}"
+        instead = "drop it with --maximise" if unit in UNITS else f"use {', '.join(UNITS)}"
         raise ConfigError(f"`--loss-unit` must be a unit of losses, got {unit}; {instead}")
     if tokens_per_byte is not None and not (0 < tokens_per_byte <= 1):
         raise ConfigError(
             "`--tokens-per-byte` must be tokens for each byte or character, above 0 and at most 1, "
-            f"got {tokens_per_byte:g}; such as 0.25"
+            f"got {tokens_per_byte:g}; for example 0.25"
         )
     return TableQuestion(
         count=count,
@@ -101,7 +102,7 @@ def _coin(at: str | None, chosen: bool) -> Coin | None:
             f"`--at` compares models of any size, got {at} with --params or --horizon; drop one"
         )
     if at is not None and at.lower() not in coins:
-        raise ConfigError(f"`--at` must be {', '.join(coins)}, got {at}; such as --at seconds")
+        raise ConfigError(f"`--at` must be one of {', '.join(coins)}, got {at}")
     return coins[at.lower()] if at else None
 
 
@@ -247,7 +248,7 @@ def write_report_of(analysis: Analysis, folder: Path) -> Path:
         raise ConfigError(f"`--report` is for tables; use `{again}`")
     if not analysis.optima:
         raise ConfigError(
-            "`--report` shows best depths, but in these runs depth can't be told from size; drop it"
+            "`--report` shows best depths, but these runs don't tell depth from size; drop --report"
         )
     if len(analysis.findings) > 1:
         raise ConfigError(

@@ -64,7 +64,7 @@ class CostLimit:
         if self._cap and not self.over and self._would_pass():
             self.over = True
             if not self._interrupt.requested:
-                self._say(f"The cost comes to {self._cap.cost:g} once trials under way have saved")
+                self._say(f"Cost limit of {self._cap.cost:g} nearly reached: trials under way save")
                 self._interrupt.request(self._folder.ending)
 
     def keep(self) -> None:

@@ -73,7 +73,7 @@ def _build(values: Mapping[str, object]) -> Mapping[Count, int]:
         ValueError: when it is not installed, or builds none.
     """
     if not (find_spec("transformers") and find_spec("torch")):
-        raise ValueError("`pip install transformers torch` counts models of its type")
+        raise ValueError("run `pip install transformers torch` to count models of its type")
     from fathom.search.tables.grouped.built_model import built_size
 
     return built_size(values)

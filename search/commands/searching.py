@@ -277,7 +277,9 @@ def report(
     result = report_study(path, trust=trust)
     for run in result.runs:
         if run.untracked:
-            print_text(f"fathom: MLflow is not written: {run.untracked}", terminal(stderr=True))
+            print_text(
+                f"fathom: nothing is written to MLflow: {run.untracked}", terminal(stderr=True)
+            )
     told = partial(study_reply, "report", result.runs)
     if as_json:
         print_reply(told())
@@ -335,7 +337,7 @@ def _print_card(path: Path, horizon: str | None, out: Path | None) -> None:
     folder = out or run.folder.path
     conclusion = conclude_run(run.folder, run.config, read_run(run.folder, run.config))
     if not conclusion.optima:
-        raise ConfigError(f"{run.folder.path} has no ended trial; `fathom run` trains some")
+        raise ConfigError(f"{run.folder.path} has no ended trial; run `fathom run` first")
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"`--out` must be a folder, got the file {folder}; name another place")
     folder.mkdir(parents=True, exist_ok=True)

@@ -153,7 +153,11 @@ def read_best(
     except DAMAGE as error:
         raise ConfigError(f"{path}: the shape can't be built: {problem_of(error)}") from error
     if entry["budget"] not in config.budgets:
-        raise ConfigError(f"{path}: its study has no budget {format_count(entry['budget'])}")
+        known = ", ".join(map(format_count, config.budgets))
+        raise ConfigError(
+            f"{path}: the budget of a shape must be in its study's `budgets`, {known}, got "
+            f"{format_count(entry['budget'])}; export it again with `fathom export`"
+        )
     most = config.space.params[1] if config.space.params else entry["budget"]
     if (size := shape.size(config.count)) > MOST_TIMES * most:
         raise ConfigError(

@@ -64,8 +64,8 @@ def model_of(
     model, note = fitted(best, weights=True), read_note(weights)
     if note.shape != best.shape:
         raise ConfigError(
-            f"{weights} holds a shape of {_sizes(note.shape)}; the one to export has "
-            f"{_sizes(best.shape)}; train it, or choose with --params"
+            f"{weights} must hold the shape to export, {_sizes(best.shape)}, got "
+            f"{_sizes(note.shape)}; train that shape, or choose another with --params"
         )
     # The weights may be of another text than the study's, and then have its tokenizer.
     return replace(model, best=replace(best, config=note.config))

@@ -174,7 +174,7 @@ class Past:
         """Adds a decision about a budget."""
         event, budget = line.pop(EVENT), line.pop("budget")
         if event not in EVENTS:
-            raise ValueError(f"this version knows no event {str(event)[:40]!r}")
+            raise ValueError(f"event {str(event)[:40]!r} is unknown to this version")
         decided = from_values(EVENTS[event], line)
         self.decisions.setdefault(budget, []).append(decided)
         match decided:
@@ -182,7 +182,7 @@ class Past:
                 self.confirmations[budget] = choices
             case LaterFirstRung(first_rung):
                 if first_rung < 1:
-                    raise ValueError("`first_rung` must be tokens")
+                    raise ValueError(f"`first_rung` must be at least 1 token, got {first_rung}")
                 self.first_rungs[budget] = first_rung
                 self.confirmations.pop(budget, None)  # as more trials will finish
 
@@ -202,7 +202,9 @@ class Past:
             case _:
                 return
         if lacking:
-            raise ValueError(f"`records.jsonl` lacks an earlier end of {lacking[0]}")
+            raise ValueError(
+                f"trial {lacking[0]} has ended before, but `records.jsonl` lacks its record"
+            )
 
     def _has_come(self, budget: int, trial: str) -> bool:
         """True if the result of the trial's last job was reported."""

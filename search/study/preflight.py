@@ -174,8 +174,8 @@ def _check_writable(runs: Path) -> None:
     there = next(place for place in (runs, *runs.absolute().parents) if os.path.lexists(place))
     if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
         raise RunFolderError(
-            f"`--runs` must be a folder that can be written to, got {runs}, but {there} can't be; "
-            "make it writable, or choose another"
+            f"`--runs` must be a folder that can be written to, got {runs}; make {there} writable, "
+            "or choose another folder"
         )
     for place in (runs.absolute(), Path.cwd()):
         if any("\udc80" <= letter <= "\udcff" for letter in str(place)):  # Ray can't send it

@@ -79,7 +79,7 @@ def check_store(uri: str) -> None:
     check_form(uri)
     is_folder = uri.startswith("file:") or not (urlsplit(uri).scheme or uri in SCHEMES)
     if is_folder and FOLDERS not in os.environ:
-        raise unusable(uri, "it is a folder, to which MLflow writes no longer")
+        raise unusable(uri, "it is a folder, to which MLflow no longer writes")
 
 
 def check_model_name(name: str, own_model: str | None = None) -> None:

@@ -195,7 +195,7 @@ def _case_notes(asked: AskedRuns, cases: Sequence[_Case]) -> Iterator[str]:
 
 def _check_horizons(asked: AskedRuns) -> None:
     """Raises `NothingAsked` for horizons in a quantity that the runs do not count."""
-    coin, remedy = asked.runs.coin, "name them with --map COLUMN=tokens, or drop it"
+    coin, remedy = asked.runs.coin, "name the column with --map COLUMN=tokens, or drop `--horizon`"
     for horizon in asked.question.horizons:
         if not coin:
             raise NothingAsked(
@@ -299,7 +299,7 @@ def _findings(
         ends = [at for run in runs.runs for at in run.tokens[[0, -1]].tolist() if len(run.tokens)]
         raise NothingAsked(
             f"`--horizon` must be {runs.coin} that the runs of a budget reach, "
-            f"{_spanned(ends)}, got {horizon.text if horizon else 'none'}"
+            f"{_spanned(ends)}, got {horizon.text if horizon else 'none'}; choose such a horizon"
         )
     records: list[TrialRecord] = []
     optima: list[Optimum] = []

@@ -44,7 +44,8 @@ def evaluate(training: Training, objective: Objective) -> tuple[dict[str, float]
     metrics = objective.evaluate(training.model)
     if "loss" not in metrics:
         raise ObjectiveError(
-            f"`evaluate` of the objective must return metrics with `loss`, got {[*metrics]}; add it"
+            f"`evaluate` of the objective must return metrics with `loss`, got {[*metrics]}; "
+            "add `loss`"
         )
     if training.ended or training.step in training.plan.detailed_steps:
         details, layers = detailed_metrics(training, objective)

@@ -280,7 +280,9 @@ class RunningTrial:
         training = self._training
         first = training.ranks.broadcast(lambda: training.step)
         if first != training.step:  # a network folder showed them different files
-            raise WorkerLostError(f"a rank begins at step {training.step}, rank 0 at {first}")
+            raise WorkerLostError(
+                f"all ranks must begin at one step, got {training.step} and, on rank 0, {first}"
+            )
 
     def _load(self, new: Callable[[], Training]) -> None:
         """Continues from the saved state; starts from the beginning if there is none, or a damaged

@@ -87,7 +87,7 @@ def test_a_shape_is_named_by_its_budget_as_people_write_it(found: Study) -> None
     assert found.shape("40k") == found.shape(40_000)
     assert found.shape("40k").params_non_embedding == pytest.approx(40_000, rel=0.005)
     for budget in ("30k", "many"):
-        with pytest.raises(ConfigError, match=f"{budget}, only for 20k, 40k, 80k"):
+        with pytest.raises(ConfigError, match=f"best shape, 20k, 40k, 80k, got {budget}"):
             found.shape(budget)
 
 

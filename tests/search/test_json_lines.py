@@ -240,7 +240,7 @@ def test_every_reader_calls_records_cut_short_unfinished_and_a_search_asks_for_w
     folder.records.write_bytes(b"".join(lines[:-5]))
     assert answer_of(folder).unfinished == (20_000,)
     assert read_run(folder, CONFIG).unfinished(CONFIG.budgets) == {20_000}
-    lacks = r"journal\.jsonl:(\d+): `records\.jsonl` lacks an earlier end of 20k-\S+; "
+    lacks = r"journal\.jsonl:(\d+): trial 20k-\S+ has ended before, but `records\.jsonl` lacks "
     with pytest.raises(DamagedFileError, match=lacks) as refusal:
         read_past(folder)
     journal = folder.journal.read_bytes().splitlines(keepends=True)

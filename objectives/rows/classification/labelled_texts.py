@@ -120,7 +120,7 @@ def _without_unasked(found: TextSplits) -> TextSplits:
     asked = {text.label for text in found["test"]}
     unasked = sorted({text.label for text in found["train"]} - asked)
     if unasked:
-        logger.warning("left out %s of train/, which test/ does not have", ", ".join(unasked))
+        logger.warning("left out the classes of train/ that test/ lacks: %s", ", ".join(unasked))
     return {name: [text for text in texts if text.label in asked] for name, texts in found.items()}
 
 
@@ -224,7 +224,7 @@ def _check_labels(splits: TextSplits, data: str) -> None:
         if text.label not in known:
             raise ObjectiveError(
                 f"{text.origin} must have a label that the training texts have, got "
-                f"{text.label!r}; correct it, or add training texts of that class"
+                f"{text.label!r}; correct the label, or add training texts of that class"
             )
 
 
@@ -303,7 +303,9 @@ def _check_lengths(
     at = max(range(len(every)), key=lengths.__getitem__)
     if min(lengths) == 0:
         empty: Text = every[lengths.index(0)]
-        raise ObjectiveError(f"{empty.origin} must have at least one token, got none; drop it")
+        raise ObjectiveError(
+            f"{empty.origin} must have at least one token, got none; drop that text"
+        )
     if lengths[at] > context and not cut:
         raise ObjectiveError(
             f"`context` must hold every text, but {every[at].origin} has {lengths[at]} tokens, got "

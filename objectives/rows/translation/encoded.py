@@ -82,7 +82,8 @@ class EncodedText:
         if not fitting.sources:
             raise ObjectiveError(
                 f"`context` must hold a training pair, but the shortest needs "
-                f"{train.lengths.min()} tokens, got context={context}; raise it"
+                f"{train.lengths.min()} tokens, got context={context}; use "
+                f"{train.lengths.min()} or more"
             )
         dev, test = (EncodedPairs.of(pairs, tokens) for pairs in (text.dev, text.test))
         return cls(

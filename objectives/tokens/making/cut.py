@@ -165,7 +165,7 @@ class Cutter:
             if len(wrong):
                 raise ObjectiveError(
                     f"token ids must be below --vocabulary, {self._settings.vocab_size}, and not "
-                    f"negative, got {wrong[0]} in {block.path}; name the right number"
+                    f"negative, got {wrong[0]} in {block.path}; correct --vocabulary or the ids"
                 )
         return [document_ids.astype(dtype) for document_ids in ids]
 

@@ -77,7 +77,7 @@ def make_tokens(
     """
     files = find_sources(making.source)
     if held_out := held_out_names(making.source):
-        message(f"left out (its name says held out): {held_out}; cut it by itself for `validation`")
+        message(f"left out, as held out by name: {held_out}; tokenize it alone for `validation`")
     check_choice(making.tokenizer, making.vocabulary)
     made_of = _digest(making, files)
     with _locked(making.out):
@@ -85,7 +85,7 @@ def make_tokens(
             index = read_index(making.out)
             if index.made_of != made_of:
                 raise another(making.out)
-            message("all of it is there already")
+            message(f"{making.out} has all these tokens already")
             return index
         chosen = _tokenizer(making, files, message)
         dtype = "uint16" if chosen.vocab_size <= 1 << 16 else "uint32"

@@ -149,7 +149,7 @@ def read_blocks(files: Sequence[SourceFile], field: str) -> Iterator[TextBlock]:
                 ) from error
             raise ObjectiveError(
                 f"{file.path} can't be read to its end: {str(reason).splitlines()[0]}; "
-                "restore it, or leave it out"
+                "copy it again, or leave it out"
             ) from error
         before += file.size
 

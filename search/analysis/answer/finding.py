@@ -121,6 +121,5 @@ def _only_budget(records: Sequence[TrialRecord]) -> TrialRecord:
     budgets = list(by_budget(records))
     if len(budgets) != 1:
         remedy = "use `find_optima`" if budgets else "run the study first"
-        got = f"got budgets {budgets}; {remedy}"
-        raise ValueError(f"an optimum is of the trials of one budget, {got}")
+        raise ValueError(f"trials must be of one budget, got budgets {budgets}; {remedy}")
     return records[0]

@@ -119,7 +119,7 @@ def why_no_loss_law(losses: Sequence[LowestLoss]) -> str:
             f"{FEWEST_LOSSES} losses among them, got {len(losses)} of {sizes} sizes"
         )
     if not tells_apart(np.array([[known.params, known.tokens] for known in losses], dtype=float)):
-        return "its horizons have about equally many tokens per parameter at every size"
+        return "the horizons have about equally many tokens per parameter at every size"
     return ""
 
 

@@ -127,7 +127,7 @@ def _quota(subject: str, asked: CloudFile, session: Session) -> Finding:
     kind = "spot" if asked.spot else "on demand"
     if code is None:
         text = f"not checked: the quota of {asked.machine}, {kind}, is not known here"
-        return warning(subject, text, "look in the console of Service Quotas, EC2")
+        return warning(subject, text, "look it up in the EC2 console, Service Quotas")
     types = _client(session, "ec2", asked).describe_instance_types(InstanceTypes=[asked.machine])
     each = int(types["InstanceTypes"][0]["VCpuInfo"]["DefaultVCpus"])
     quotas = _client(session, "service-quotas", asked)

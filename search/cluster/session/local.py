@@ -98,7 +98,7 @@ def start_here(again: str) -> None:
             if number < STARTS:
                 late = "Ray has not started in time, as %s; trying again (%d of %d)"
                 log.warning(late, _busy(), number + 1, STARTS)
-    remedy = f"when less runs here, go on with: {again}"
+    remedy = f"once other programs have ended, resume by: {again}"
     raise OSError(errno.ETIME, f"Ray can't start in time, as {_busy()}; {remedy}")
 
 

@@ -99,10 +99,10 @@ def prepare_study(
             the time.
     """
     if file.is_dir() or not file.parent.is_dir():
-        raise ConfigError(f"`--out` must be a file in a folder that is there, got {file}")
+        raise ConfigError(f"`--out` must be a file in an existing folder, got {file}")
     if file.exists():
         config = _written(question, file)
-        console.print(f"{file} holds this question already, and is used as it is")
+        console.print(f"{file} holds this question already, and is used unchanged")
         return config, prepare(config.objective, token_cache(runs))
     alone = question.study([question.params])
     objective = prepare(alone.objective, token_cache(runs))

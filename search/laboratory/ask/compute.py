@@ -75,7 +75,7 @@ def compute_of(flops: str | None, gpu_hours: float | None, gpu: str | None) -> C
         )
     hours = _number("--gpu-hours", str(gpu_hours), "1000")
     if gpu is None:
-        raise ConfigError(f"`--gpu` must name the GPU of --gpu-hours, one of {NAMES}")
+        raise ConfigError(f"`--gpu` must name the GPU of --gpu-hours, one of {NAMES}, got none")
     kind = gpu_named(gpu)
     rate = REACHED_FLOPS * (kind.bfloat16_flops or kind.float32_flops)
     total, unit = hours * HOUR * rate, "hour" if hours == 1 else "hours"
@@ -92,7 +92,7 @@ def _number(option: str, text: str, example: str) -> float:
     except ValueError:
         number = -1.0
     if not (isfinite(number) and number > 0):
-        raise ConfigError(f"`{option}` must be a number above 0, got {text}; such as {example}")
+        raise ConfigError(f"`{option}` must be a number above 0, got {text}; for example {example}")
     return number
 
 

@@ -42,7 +42,7 @@ def losses_of(
     asked = [each for each in found if budget in (None, each.optimum.budget)]
     if not asked:
         labels = ", ".join(format_count(each.optimum.budget) for each in found)
-        known = f"those with one are {labels}" if found else "`fathom run` trains them"
+        known = f"choose one of {labels}" if found else "run `fathom run` first"
         which = "run" if budget is None else f"budget {format_count(budget)}"
         raise ConfigError(f"the {which} has no trial that finished; {known}")
     return asked

@@ -31,8 +31,10 @@ def read_text(path: Path) -> str:
         reason = getattr(error, "strerror", None) or str(error)
         raise FileError(f"can't be read: {reason}") from error
     if len(content) > LARGEST_BYTES:
-        raise FileError(f"must be text of at most {LARGEST_BYTES:,} bytes, and is larger")
+        raise FileError(f"must be text of at most {LARGEST_BYTES:,} bytes, got more")
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise FileError(f"must be UTF-8 text, but byte {error.start} is not") from error
+        raise FileError(
+            f"must be UTF-8 text, but byte {error.start} is not; save it as UTF-8"
+        ) from error

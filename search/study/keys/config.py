@@ -202,8 +202,8 @@ class StudyConfig(Group):
             return values
         seconds = [*map(parse_duration, budgets)]
         if seconds != budgets and values.get("count") != Count.TRAIN_SECONDS:
-            got = f"are durations with `count: train_seconds` alone, got {short(budgets)}; set it"
-            raise RuleError("budgets", got)
+            rule = "are durations with `count: train_seconds` alone"
+            raise RuleError("budgets", f"{rule}, got {short(budgets)}; set that `count`")
         return {**values, "budgets": seconds}
 
     @model_validator(mode="after")
@@ -454,7 +454,7 @@ class StudyConfig(Group):
         if len(confirm.decays) > 1 and (train.command or not train.weight_decay):
             why, remedy = "is 0", "drop it, or set a decay above 0"
             if train.command:
-                why, remedy = "`train.command` is not told", "drop it"
+                why, remedy = "`train.command` never gets", "drop it"
             raise RuleError(
                 "confirm.decays",
                 f"multiplies `train.weight_decay`, which {why}, got {list(confirm.decays)}; "

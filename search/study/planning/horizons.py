@@ -52,7 +52,7 @@ def study_at(config: StudyConfig, label: object) -> StudyConfig:
     for study in horizon_studies(config):
         if is_horizon(label, horizon_name(study)):
             return study
-    raise ValueError(f"`horizon` can't be {short(label)}, which is none of its study")
+    raise ValueError(f"`horizon` must be one of the study's, got {short(label)}")
 
 
 def is_horizon(written: object, label: object) -> bool:

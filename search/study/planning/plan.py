@@ -327,8 +327,8 @@ def study_notes(config: StudyConfig) -> tuple[str, ...]:
         )
     if config.train.command:
         notes.append(
-            "time and disk are those of Fathom's own training: what `train.command` takes of them, "
-            "and of memory, is not known"
+            "time and disk are those of Fathom's own training; the time, disk and memory of "
+            "`train.command` are not known"
         )
         notes.append(interval_note(config))
     if rate > HIGHEST_USUAL_RATE:

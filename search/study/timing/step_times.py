@@ -147,7 +147,7 @@ def frozen_steps(folder: RunFolder, config: StudyConfig) -> MeasuredSteps | None
     if is_lost(path):
         if folder.began:
             raise RunFolderError(
-                f"{path}, the step times by which trainings spend seconds, is lost; "
+                f"{path}, the step times that turn seconds into steps, is lost; "
                 "restore it, or give the study another `study` name"
             )
         return None
@@ -170,7 +170,7 @@ def _check(steps: MeasuredSteps, budgets: Iterable[int]) -> None:
         if places != sorted(set(places)) or not all(
             shape.depth >= 1 and 0 < shape.seconds < math.inf for shape in timed
         ):
-            raise ValueError(f"`budgets` can't have these times at {budget}")
+            raise ValueError(f"times in `budgets` at {budget} must be above 0, sorted by depth")
 
 
 def freeze_steps(folder: RunFolder, steps: MeasuredSteps) -> None:

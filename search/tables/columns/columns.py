@@ -211,7 +211,7 @@ def _check_told(names: Sequence[str], told: Mapping[str, str], table: str) -> No
         if theirs not in names:
             near = difflib.get_close_matches(theirs, names, n=1)
             hint = f"did you mean {near[0]}?" if near else f"it has {listed(names)}"
-            raise TableError(f"{table} must have the column of --map, got {theirs!r}; {hint}")
+            raise TableError(f"`--map` must name a column of {table}, got {theirs!r}; {hint}")
     for theirs in set(told):
         if list(names).count(theirs) > 1:
             raise TableError(f"{table} must have one column {theirs!r}, got two; rename one")

@@ -36,7 +36,9 @@ def read_ladder(
     """
     for file in files:
         if not file.is_file():
-            raise TableError(f"{_label(file)} must be a file with sizes of models; there is none")
+            raise TableError(
+                f"{_label(file)} must be a file with sizes of models, got no file; check the path"
+            )
     if all(file.suffix == ".json" for file in files):
         if told:
             raise TableError(
@@ -49,7 +51,8 @@ def read_ladder(
             rungs = list(_rungs(with_sizes(table, told), told, count))
     else:
         raise TableError(
-            f"a ladder must be one table, or a config.json of each model, got {len(files)} files"
+            f"a ladder must be one table, or a config.json of each model, got {len(files)} files; "
+            "name one table"
         )
     if not rungs:
         raise TableError(f"{_label(files[0])} must have a row for each model, got none")
@@ -104,7 +107,7 @@ class _Row:
         """`number`, the value of the column `ours` that each row must have; raises `TableError` if
         None."""
         if number is None:
-            raise TableError(f"{self._place}: a model must have the {ours}, got none")
+            raise TableError(f"{self._place}: a model must have the {ours}, got none; fill it in")
         return number
 
 

@@ -52,12 +52,12 @@ def check_loss_name(name: str, label: str, *, maximised: bool) -> None:
     if maximised and falls:
         raise TableError(
             f"`--maximise` needs a column in which more is better, got {printable(name)}; drop "
-            "it, or name another column with --map COLUMN=loss"
+            "`--maximise`, or name another column with --map COLUMN=loss"
         )
     if MAXIMISED.search(plain) and not maximised and not falls:
         raise TableError(
-            f"{label} must have a loss, which is minimised, got {printable(name)}, in which by "
-            f"its name more is better; say so with --maximise, or {REMEDY}"
+            f"{label} must have a loss, which is minimised, got {printable(name)}, whose name "
+            f"says that more is better; add --maximise, or {REMEDY}"
         )
 
 

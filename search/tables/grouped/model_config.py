@@ -185,7 +185,7 @@ def _read(file: Path) -> dict[str, Any]:
         values = None
     if not isinstance(values, dict):
         label = printable(str(file))
-        raise TableError(f"{label} must be the configuration of a model as JSON; it is not")
+        raise TableError(f"{label} must be the configuration of a model as JSON, got other text")
     return values
 
 
@@ -320,7 +320,7 @@ def _size(values: Mapping[str, Any], name: str) -> int:
                 f"`{key}` must be a whole number from 1 to {MOST:,}, got {value!r:.40}"
             )
     if len(set(found.values())) > 1:
-        raise ValueError(f"{' and '.join(found)} must be one number, got {[*found.values()]}")
+        raise ValueError(f"{' and '.join(found)} must be equal, got {[*found.values()]}")
     return next(iter(found.values()), 0)
 
 

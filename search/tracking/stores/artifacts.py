@@ -96,11 +96,11 @@ def _outside(addresses: Iterable[str], home: Path) -> str:
     for address in addresses:
         place = _place(address)
         if place is None or not place.is_relative_to(home):
-            return f"MLflow's artifacts are to go to {address}, outside {home}"
+            return f"MLflow's artifacts must lie in {home}, got {address}"
         if not seen & {place, *place.parents}:
             seen.add(place)
             for file in _shared_files(place):
-                return f"{file}, among MLflow's artifacts, is a link, no file or has two names"
+                return f"{file}, one of MLflow's artifacts, is a link or no file, or has two names"
     return ""
 
 

@@ -154,7 +154,7 @@ def load(path: Path, device: torch.device) -> dict[str, Any] | None:
         with open_regular(path) as file:
             with zipfile.ZipFile(file) as archive:  # PyTorch itself compares no checksums
                 if damaged := archive.testzip():
-                    raise zipfile.BadZipFile(f"{damaged} is not what was written")
+                    raise zipfile.BadZipFile(f"{damaged} has changed since it was written")
             file.seek(0)
             state: dict[str, Any] = torch.load(file, map_location=device, weights_only=True)
         if not isinstance(state, dict):

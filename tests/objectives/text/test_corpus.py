@@ -58,7 +58,7 @@ def test_a_plan_refuses_short_text(tmp_path: Path, size: int, context: int, toke
         name="language", corpus=str(tmp_path / "text"), context=context, tokenizer=tokenizer
     )
 
-    with pytest.raises(ObjectiveError, match=r"both splits|text for both splits"):
+    with pytest.raises(ObjectiveError, match=r"both splits|text for training and validation"):
         keys.vocab_size()
 
 
@@ -171,7 +171,7 @@ def test_an_unreadable_file_is_named_rather_than_left_out(tmp_path: Path) -> Non
         pytest.skip("root can read every file here")
     for read, place in ((everything, tmp_path), (check_corpus, locked)):
         with pytest.raises(
-            ObjectiveError, match=r"must (be readable|not be of the system).*b\.txt"
+            ObjectiveError, match=r"must (be readable|not be a system file).*b\.txt"
         ):
             read(str(place))
 
@@ -235,7 +235,7 @@ def test_every_document_is_somewhere_and_the_held_out_share_is_near_the_fraction
 
 def test_files_of_the_system_and_pipes_are_no_text(tmp_path: Path) -> None:
     for corpus in ("/proc", "/proc/kmsg", "/sys/kernel"):
-        with refused("system's own files", "copy its text to a file"):
+        with refused("system file", "copy its text to a file"):
             check_corpus(corpus)
     os.mkfifo(tmp_path / "rows.tsv")
     with refused("it is not a regular file"):

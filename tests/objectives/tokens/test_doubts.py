@@ -104,7 +104,9 @@ def test_raw_files_of_two_types_are_refused_with_what_reads_them(tmp_path: Path)
     ids = words(50_257)
     ids.astype("<u2").tofile(tmp_path / "a.bin")
     ids.astype("<u4").tofile(tmp_path / "b.bin")
-    with pytest.raises(ObjectiveError, match=r"one type, got uint32 in .*b.bin.*a.bin") as error:
+    with pytest.raises(
+        ObjectiveError, match=r"one type, got .*b.bin, .* uint32, and .*a.bin"
+    ) as error:
         find_tokens(str(tmp_path), "train", column=None, dtype=None)
     command: Callable[..., Any] = exec
     command(str(error.value).partition('-c "')[2].partition('"')[0])

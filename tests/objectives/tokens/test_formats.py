@@ -227,7 +227,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], Path], str]] = {
     "a shuffled dataset": (shuffled, "flatten_indices"),
     "a dataset without its state": (
         lambda f: written(f / "state.json", b"{}").parent,
-        "as `save_to_disk` of `datasets`",
+        "by `save_to_disk` of `datasets`",
     ),
     "an index of nothing": (
         lambda f: written(f / "index.json", b"[]").parent,

@@ -146,7 +146,7 @@ def test_every_machine_that_trains_must_see_all_files_whole(tmp_path: Path) -> N
 def test_a_file_cut_short_while_training_fails_with_the_reason(tmp_path: Path) -> None:
     task = tokens(write(tmp_path))
     (tmp_path / "ids-0.npy").write_bytes(b"")
-    with pytest.raises(ObjectiveError, match="has been cut short; restore it"):
+    with pytest.raises(ObjectiveError, match="has been cut short; copy it again"):
         task.batch(seed=0, step=0, batch_size=500)
 
 

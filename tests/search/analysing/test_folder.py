@@ -133,7 +133,7 @@ def test_without_the_reader_of_event_files_the_line_says_what_to_install(
         ({"d8.log": "Epoch one"}, [], "say how a line looks with --line"),
         ({"d8.log": "x"}, ["--line", "("], "`--line` must be a regular expression of Python"),
         ({"d8.log": "x"}, ["--experiment", "a", "--line", "x"], "`--line` is for a folder or"),
-        ({"d8.log": "step 1 loss 3"}, ["--map", "nll=loss"], "must have the column of --map"),
+        ({"d8.log": "step 1 loss 3"}, ["--map", "nll=loss"], "`--map` must name a column of"),
     ],
 )
 def test_a_folder_that_does_not_do_is_one_line_with_what_helps(

@@ -69,7 +69,7 @@ def test_a_search_is_asked_to_end_while_its_trials_can_still_save_under_the_cap(
 
     assert 6 * (seconds - 1) + 8 * LEAST_SECONDS < 1000 <= 6 * seconds + 8 * LEAST_SECONDS
     assert limit.over
-    assert said == ["The cost comes to 1000 once trials under way have saved"]
+    assert said == ["Cost limit of 1000 nearly reached: trials under way save"]
     assert scheduler.folder.ending.exists()
 
 

@@ -232,7 +232,7 @@ def test_the_plan_of_a_question_is_shown_again_and_as_json_and_nothing_is_search
         assert "ask-10k-200k: non-embedding parameters" in done.stdout
         assert done.stdout.splitlines()[-1].split() == ["Next", "fathom", *typed]
     news = {*again.stdout.splitlines()} - {*first.stdout.splitlines()}
-    assert "ask-10k-200k.yaml holds this question already, and is used as it is" in news
+    assert "ask-10k-200k.yaml holds this question already, and is used unchanged" in news
 
     told = here(*typed, "--plan", "--json", cwd=tmp_path)
     assert valid(json.loads(told.stdout))["command"] == "plan"

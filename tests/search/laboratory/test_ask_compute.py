@@ -186,8 +186,8 @@ def test_a_table_that_shows_no_size_is_one_line(runs: Path) -> None:
         ),
         (["--params", "1B", "--hours", "1", "--law", "x"], "`--params` and `--law` belong to two"),
         (["--params", "1B", "--hours", "1", "--gpu", ""], "`--gpu` must be one of"),
-        (["--params", "1B", "--hours", "1", "--out", "."], "`--out` must be a file in a folder"),
-        (["--params", "1B", "--hours", "1", "--out", "no/x.yaml"], "a folder that is there, got"),
+        (["--params", "1B", "--hours", "1", "--out", "."], "`--out` must be a file in an existing"),
+        (["--params", "1B", "--hours", "1", "--out", "no/x.yaml"], "an existing folder, got"),
         (["--gpu-hours", "5", "--flops", "1", "--law", "x"], "the same thing twice"),
         (
             ["--flops", "1", "--law", "levine2020"],

@@ -93,7 +93,7 @@ def test_a_folder_of_reviews_has_its_own_test_and_classes_that_it_lacks_are_left
         splits, vocabulary = read(tmp_path)
 
     assert vocabulary.classes == ("neg", "pos")
-    assert "left out unsup" in caplog.text
+    assert "test/ lacks: unsup" in caplog.text
     assert tuple(len(splits[name]) for name in ("train", "dev", "test")) == (6, 2, 8)
 
 

@@ -32,5 +32,5 @@ def test_an_epoch_takes_as_much_of_the_horizon_as_its_batches() -> None:
 
 
 def test_a_context_below_every_pair_is_refused() -> None:
-    with pytest.raises(ObjectiveError, match="shortest needs 2 tokens, got context=1; raise it"):
+    with pytest.raises(ObjectiveError, match="shortest needs 2 tokens, got context=1; use 2"):
         encoded(1)

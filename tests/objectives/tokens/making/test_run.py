@@ -315,6 +315,4 @@ def test_a_folder_is_cut_without_what_its_names_hold_out(tmp_path: Path) -> None
     making = Making(source=str(source), out=tmp_path / "out", tokenizer="bytes", validation=0)
     make_tokens(making, ignore, said.append)
     assert set("".join(documents_of(tmp_path / "out", "train")).splitlines()) == {"to train on"}
-    assert said == [
-        "left out (its name says held out): valid.txt; cut it by itself for `validation`"
-    ]
+    assert said == ["left out, as held out by name: valid.txt; tokenize it alone for `validation`"]

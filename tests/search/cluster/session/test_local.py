@@ -135,7 +135,7 @@ def test_a_start_that_takes_too_long_is_tried_again(
 def test_a_machine_that_stays_too_busy_is_called_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local, "SLOW_SECONDS", 0.0)
     tried = attempts(monkeypatch, fail=6)
-    with pytest.raises(OSError, match=rf"this machine is busy .* go on with: {AGAIN}") as refused:
+    with pytest.raises(OSError, match=rf"this machine is busy .* resume by: {AGAIN}") as refused:
         start_here(AGAIN)
     assert len(tried) == 6
     assert refused.value.errno == errno.ETIME

@@ -95,7 +95,7 @@ def test_a_quantity_to_maximise_is_answered_by_what_its_noise_allows(scale: floa
 @pytest.mark.parametrize(
     ("name", "maximise", "message"),
     [
-        ("val_acc", False, "by its name more is better; say so with --maximise"),
+        ("val_acc", False, "whose name says that more is better; add --maximise"),
         ("val_loss", True, "`--maximise` needs a column in which more is better"),
     ],
 )

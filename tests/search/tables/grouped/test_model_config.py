@@ -91,7 +91,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"model_type": "llama", **SIZES}, "must have `intermediate_size`, got none"),
     ({"model_type": "gemma", **GROUPED}, "must have `head_dim`, got none"),
     ({**LLAMA, "num_hidden_layers": "3"}, "`num_hidden_layers` must be a whole number"),
-    ({**LLAMA, "n_layer": 4}, "num_hidden_layers and n_layer must be one number"),
+    ({**LLAMA, "n_layer": 4}, "num_hidden_layers and n_layer must be equal"),
     ({**LLAMA, "num_key_value_heads": 4}, "multiple of those of keys, got 4"),
     ({**LLAMA, "num_attention_heads": 7}, "multiple of the 7 heads, got 48"),
     ({"model_type": "phi", **GROUPED, "qk_layernorm": True}, "`qk_layernorm: True` is not counted"),

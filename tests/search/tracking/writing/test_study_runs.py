@@ -296,9 +296,9 @@ def test_artifacts_are_not_written_to_an_address_that_has_changed_since_the_last
     writer = place.writer()
     writer.write_study(CONFIG)
     moved(place, victim)
-    with pytest.raises(TrackingError, match="are to go to"):
+    with pytest.raises(TrackingError, match="artifacts must lie in"):
         writer.write_study(CONFIG)
-    with pytest.raises(TrackingError, match="are to go to"):
+    with pytest.raises(TrackingError, match="artifacts must lie in"):
         writer.write_summary(answers())
     assert not victim.exists()
 
