@@ -262,7 +262,7 @@ class TrainedDepths:
         return sorted(new.intersection(posterior.depths.tolist()).difference(self.losses))
 
     def _asked_for(self, optimum: Located, new: Sequence[int]) -> list[int]:
-        """The first of the depths that the verdict asks for, if it is among the `new` depths."""
+        """The first `new` depth that the verdict asks for."""
         remedy = optimum.verdict.remedy
         asked = remedy.depths if isinstance(remedy, TheseDepths) else ()
         return [depth for depth in asked if depth in new][:1]

@@ -485,7 +485,7 @@ def _by_factor(c: float, low: float, high: float) -> str:
 
 
 def null_law_text(law: NullLaw) -> str:
-    """Returns a null law with its constant, for example `the same depth (12.3)`."""
+    """Returns a baseline law with its constant, for example `the same depth (12.3)`."""
     if law.name == SAME_DEPTH:
         return f"the same depth ({law.constant:.3g})"
     if law.name == CUBE_ROOT:
@@ -495,8 +495,8 @@ def null_law_text(law: NullLaw) -> str:
 
 
 def null_laws_text(laws: Sequence[Law], null_laws: Sequence[NullLaw]) -> str:
-    """Returns the errors of null laws on left-out budgets, beside that of the best fitted law;
-    empty without null laws."""
+    """Returns the errors of baseline laws on left-out budgets, beside that of the best fitted law;
+    empty without baseline laws."""
     tested = [law for law in null_laws if law.leave_one_out_error is not None]
     if not tested:
         return ""
