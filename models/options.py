@@ -29,7 +29,8 @@ class Residual(StrEnum):
     POST = "post"
     """norm(x + f(x)) (Vaswani et al. 2017), and a norm behind the embedding, as in BERT."""
     ADMIN = "admin"
-    """norm(omega * x + f(x)), omega a trained vector that starts as profiled (Liu et al. 2020)."""
+    """norm(omega * x + f(x)); the trained vector omega starts from variances of branches, measured
+    in one forward pass (Liu et al. 2020)."""
     ADMIN_CLOSED = "admin_closed"
     """norm(omega * x + f(x)); omega starts from a closed form of the depth (admin-torch)."""
     DEEPNORM = "deepnorm"

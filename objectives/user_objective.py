@@ -102,8 +102,8 @@ def _check(name: str, objective: Any, context: int) -> None:
         )
     if objective.context != context:
         raise ObjectiveError(
-            f"the `context` of {name} must equal the study's, which counts the horizon, got "
-            f"{objective.context} for context={context}; set `objective.context`"
+            f"the `context` of {name} must be the study's, {context}, by which tokens are counted, "
+            f"got {objective.context}; set `objective.context: {objective.context}`"
         )
     size, chance = objective.vocab_size, objective.chance_loss
     if not (isinstance(size, int) and size > 0 and isinstance(chance, int | float)):

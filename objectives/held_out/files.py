@@ -36,7 +36,7 @@ def contained_error(found: Overlap, held_out_key: str, unit: str, remedy: str) -
     smaller, larger = found.names
     return ObjectiveError(
         f"{held_out_key} must not be trained on, got {smaller} {unit} of which {found.percent} "
-        f"are also among the {larger} {unit}, in windows of {found.window}; {remedy}"
+        f"are among the {larger} {unit}, in windows of {found.window}; {remedy}"
     )
 
 

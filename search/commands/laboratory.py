@@ -243,8 +243,8 @@ def _refuse_beside(question: str, options: Mapping[str, object]) -> None:
     for option, value in options.items():
         if value is not None:
             raise ConfigError(
-                f"`{question}` and `{option}` belong to two questions: --flops or --gpu-hours ask "
-                "the --law of a ladder, and --params searches in --hours; drop one"
+                f"`{question}` and `{option}` belong to two questions: --flops or --gpu-hours read "
+                "a --law and train nothing, --params searches for --hours; drop one"
             )
 
 

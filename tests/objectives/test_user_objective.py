@@ -111,7 +111,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("mine.task:number", {}, ("must be a class with `prepare`", "has number without it")),
         ("mine.task:NoObjective", {"sise": 3}, ("what its `prepare` takes", "'sise'", "size=3")),
         ("mine.task:NoObjective", {}, ("must be an objective", "vocab_size", "final_metrics")),
-        ("mine.task:Other", {}, ("`context`", "got 7 for context=8")),
+        ("mine.task:Other", {}, ("`context`", "the study's, 8", "got 7")),
         ("mine.task:Exits", {}, ("must be prepared", "SystemExit: no data at", "task.py, line")),
         ("mine.task:Fails", {}, ("must be prepared", "KeyError: 'path' at", "task.py, line")),
         ("mine.task:Broken", {}, ("must be prepared", "ZeroDivisionError", "task.py, line")),

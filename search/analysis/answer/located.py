@@ -19,7 +19,8 @@ from fathom.search.analysis.losses.depth_estimates import DepthEstimates
 from fathom.search.records import Outcome, TrialRecord
 
 PLATEAU_PROBABILITY = 0.1
-"""Least probability of a loss within `PLATEAU_WIDTH` of the best for a depth of the plateau."""
+"""A depth is of the plateau if its loss lies within `PLATEAU_WIDTH` of the best with at least this
+probability."""
 ENOUGH_DEPTHS = 3
 """Fewest depths to which a curve can be fitted."""
 MENTIONED = 0.01

@@ -55,6 +55,6 @@ def check_coin(
     if not coin.of_a_parameter and batch_size == "auto":
         raise RuleError(
             "train.batch_size",
-            f"must be a number with `{coin.key}`, since `auto` follows from tokens, which are "
-            "known only once a step of this batch is measured, got auto; for example 32",
+            f"must be a number with `{coin.key}`, got auto, which follows from the number of "
+            "tokens; that is known only once steps of some batch are timed; for example 32",
         )

@@ -52,7 +52,8 @@ def study_at(config: StudyConfig, label: object) -> StudyConfig:
     for study in horizon_studies(config):
         if is_horizon(label, horizon_name(study)):
             return study
-    raise ValueError(f"`horizon` must be one of the study's, got {short(label)}")
+    known = ", ".join(str(horizon_name(study)) for study in horizon_studies(config))
+    raise ValueError(f"`horizon` must be one of the study's, {known}, got {short(label)}")
 
 
 def is_horizon(written: object, label: object) -> bool:

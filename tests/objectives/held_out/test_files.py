@@ -66,7 +66,7 @@ def test_a_folder_of_held_out_files_alone_is_nothing_to_train_on(bins: Path) -> 
 def test_one_file_for_both_is_refused_by_any_name(train: str, validation: str, bins: Path) -> None:
     (bins / "link.bin").symlink_to(bins / "val.bin")
     (bins / "hard.bin").hardlink_to(bins / "val.bin")
-    with refused("`validation` must not be trained on, got", "as well", "name other files"):
+    with refused("`validation` must not be trained on, got", "is also among", "name other files"):
         splits(bins / train, bins / validation)
 
 

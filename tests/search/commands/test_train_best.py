@@ -149,7 +149,9 @@ def test_another_corpus_is_trained_on_if_it_suits_the_shape_and_takes_another_fo
     with pytest.raises(ConfigError, match="holds another training"):
         said_by(best, tmp_path / "other")
     chars = LANGUAGE | {"corpus": str(corpus), "tokenizer": "chars"}
-    with pytest.raises(ConfigError, match=r"as the shape, 28, but .*other.txt' by `chars` has 12"):
+    with pytest.raises(
+        ConfigError, match=r"the shape's 28 token ids, but that of .*other.txt' by `chars` has 12"
+    ):
         said_by(best_of(objective=chars, vocab_size=28), tmp_path / "out", corpus=other)
     with pytest.raises(ValueError, match="nowhere"):
         said_by(best, tmp_path / "out", corpus="nowhere.txt")

@@ -192,7 +192,9 @@ def test_a_folder_whose_weights_fail_is_not_there_at_all(tmp_path: Path) -> None
 
 def test_weights_of_another_shape_are_refused(tmp_path: Path) -> None:
     trained(best_of(norm=RMS, n_heads=6, head_dim=4), tmp_path / "trained")
-    with pytest.raises(ConfigError, match=r"6 heads of 4; .*3 heads of 8; .*choose with --params"):
+    with pytest.raises(
+        ConfigError, match=r"3 heads of 8, got .*6 heads of 4; .*choose another with --params"
+    ):
         written(best_of(norm=RMS), "hf", tmp_path / "out", tmp_path / "trained")
 
 

@@ -27,7 +27,7 @@ def test_a_shape_of_a_size_and_depth_keeps_the_options_and_nearly_the_ratio(
 
     assert shape.depth == depth
     assert shape.size(count) == pytest.approx(params, rel=2e-3)
-    assert shape.off_ratio(template.ff_ratio) < 0.25
+    assert shape.off_ratio(template.ff_ratio) < (0.25 if shape.groups == 1 else 0.3)
     assert shape.d_model % shape.head_dim == 0
     assert (shape.queries_per_key, shape.gated, shape.tied, shape.biases) == (
         *(template.queries_per_key, template.gated, template.tied, template.biases),

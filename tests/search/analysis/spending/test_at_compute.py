@@ -106,7 +106,7 @@ def test_below_the_smallest_training_of_the_ladder_nothing_is_answered(part: flo
     smallest = min(6 * known.params * known.tokens for known in losses)
     below = answered(losses, part * smallest)
     assert "less than the" in below.why_not
-    assert "small a model itself" in below.why_not
+    assert "search a model this small directly" in below.why_not
     assert below.depth_interval
     assert below.depth_interval[0] <= below.depth_interval[1]
     assert not answered(losses, 1.01 * smallest).why_not.startswith("it is less")

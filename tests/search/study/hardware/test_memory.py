@@ -151,4 +151,4 @@ def test_as_many_trials_run_as_the_memory_has_room_for(groups: Groups) -> None:
 def test_the_guide_tells_the_least_memory() -> None:
     text = " ".join((ROOT / "docs" / "clusters.md").read_text().split())
     assert f"Below {format_bytes(LEAST_MEMORY)} it ends" in text
-    assert f"{format_bytes(WORKER)} each beside {format_bytes(BESIDE_TRIALS)}" in text
+    assert f"each trial {format_bytes(WORKER)} beside {format_bytes(BESIDE_TRIALS)}" in text

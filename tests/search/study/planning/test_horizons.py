@@ -52,7 +52,7 @@ def test_horizons_may_be_tokens() -> None:
 
 
 def test_a_horizon_that_a_study_has_not_is_refused() -> None:
-    with pytest.raises(ValueError, match="`horizon` can't be '10'"):
+    with pytest.raises(ValueError, match="the study's, 5, 20, 80, got '10'"):
         study_at(study(), "10")
 
 

@@ -54,7 +54,7 @@ def test_an_address_elsewhere_is_refused_and_named(tmp_path: Path, address: str,
     named = address.replace("RUNS", str(runs))
     uri = store(runs, named) if of == "run" else store(runs, location=named)
     problem = strange_artifacts(uri, STUDY)
-    assert f"outside {runs}" in problem
+    assert f"must lie in {runs}, got" in problem
     assert "--trust" in problem
     assert problem.isprintable()
 
