@@ -27,11 +27,14 @@ def test_every_link_of_a_page_works_on_github_too(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_row_of_a_table_is_one_line(page: Path) -> None:
+def test_every_row_of_a_table_is_one_line_with_as_many_cells_as_its_head(page: Path) -> None:
     text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
     rows = [line for line in text.splitlines() if line.startswith("|")]
 
     assert not [row for row in rows if row == "|" or not row.endswith("|")]
+    for table in re.findall(r"(?m)^\|[-| :]+\|\n(?:(?!$|<!--|##).+\n)*", text):
+        cells = re.sub(r"`[^`\n]*`|\\\|", "", table).splitlines()
+        assert all(row.startswith("|") and row.count("|") == cells[0].count("|") for row in cells)
 
 
 def test_the_studies_that_pages_show_are_studies() -> None:

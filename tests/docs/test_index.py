@@ -1,14 +1,12 @@
 """The first screen of the README, which docs/index.md shows: its commands run as they stand."""
 
 import os
-import re
 import shlex
 import sys
 from pathlib import Path
 
 import pytest
 
-from benchmarks.pages import pages
 from docs.extensions.dark import STYLE, with_dark
 from tests.support.command_line import run
 from tests.support.markdown import blocks_of
@@ -20,16 +18,6 @@ FIRST, *_ = [
     if block.language == "sh" and not block.note
 ]
 COMMANDS = [line for line in FIRST.splitlines() if not line.startswith("#")]
-
-
-@pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_row_of_a_table_has_as_many_cells_as_its_head(page: Path) -> None:
-    tables = re.findall(
-        r"(?m)^\|[-| :]+\|\n(?:(?!$|<!--|##).+\n)*", page.read_text(encoding="utf-8")
-    )
-    for table in tables:
-        rows = re.sub(r"`[^`\n]*`|\\\|", "", table).splitlines()
-        assert all(row.startswith("|") and row.count("|") == rows[0].count("|") for row in rows)
 
 
 def test_the_drawings_of_the_docs_read_on_dark_pages() -> None:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from fathom.models.building import class_of
@@ -53,3 +54,21 @@ def optimizer_of(model: Any, name: OptimizerName = OptimizerName.ADAMW, **change
     """The optimizer of a model, by default of AdamW's usual settings."""
     usual: dict[str, Any] = {"weight_decay": 0.1, "betas": (0.9, 0.95), "eps": 1e-12}
     return build_optimizer(model, name=name, **usual | changes)
+
+
+def gradients(model: Any, tokens: Tensor) -> dict[str, Tensor]:
+    """The gradient of each weight, by name, of the loss that predicts the tokens themselves."""
+    model.zero_grad()
+    F.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten()).backward()  # type: ignore[no-untyped-call]
+    return {name: weight.grad.clone() for name, weight in model.named_parameters()}
+
+
+def assert_every_weight_learns(model: Any, tokens: Tensor) -> None:
+    """Asserts that every gradient is finite and not 0, and stays if layers are computed twice."""
+    once = gradients(model, tokens)
+    for name, gradient in once.items():
+        assert gradient.isfinite().all(), name
+        assert gradient.abs().sum() > 0, name
+    model.recomputes = True
+    for name, gradient in gradients(model, tokens).items():
+        torch.testing.assert_close(gradient, once[name])

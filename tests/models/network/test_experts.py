@@ -17,7 +17,7 @@ from fathom.models.optim import set_learning_rate
 from fathom.models.parametrization import OptimizerName, Role, Scheme, rules
 from fathom.models.shape import Shape
 from fathom.search.record_json import shape_from_json, to_values
-from tests.support.models import model_of, optimizer_of, scheme_of, some_tokens
+from tests.support.models import gradients, model_of, optimizer_of, scheme_of, some_tokens
 
 DENSE = Shape(depth=4, d_model=32, d_ff=24, n_heads=2, head_dim=16, vocab_size=50, context=16)
 FOUR = replace(DENSE, experts=Experts(number=4, top_k=2, balance=0.0))
@@ -26,12 +26,6 @@ OPTIONS: tuple[dict[str, Any], ...] = ({}, {"gated": True}, {"d_ff": 23})
 
 def experts_of(model: Any) -> list[network.MixtureOfExperts]:
     return [module for module in model.modules() if isinstance(module, network.MixtureOfExperts)]
-
-
-def gradients(model: Any, tokens: Tensor) -> dict[str, Tensor]:
-    model.zero_grad()
-    F.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten()).backward()  # type: ignore[no-untyped-call]
-    return {name: weight.grad.clone() for name, weight in model.named_parameters()}
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fathom.models.measure.diagnostics import layers_on_repeats
@@ -15,7 +14,14 @@ from fathom.models.options import Residual
 from fathom.models.parametrization import OptimizerName, Role, Scheme, deepnorm_gain, rules
 from fathom.models.shape import Shape
 from fathom.search.record_json import shape_from_json, to_values
-from tests.support.models import model_of, optimizer_of, scheme_of, some_tokens
+from tests.support.models import (
+    assert_every_weight_learns,
+    gradients,
+    model_of,
+    optimizer_of,
+    scheme_of,
+    some_tokens,
+)
 
 DENSE = Shape(depth=3, d_model=32, d_ff=48, n_heads=4, head_dim=8, vocab_size=60, context=32)
 GROUPED = replace(DENSE, groups=4)
@@ -30,12 +36,6 @@ OPTIONS: tuple[dict[str, Any], ...] = (
 
 def drawn(*sizes: int, seed: int = 0) -> Tensor:
     return torch.randn(sizes, generator=torch.Generator().manual_seed(seed))
-
-
-def gradients(model: Any, tokens: Tensor) -> dict[str, Tensor]:
-    model.zero_grad()
-    F.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten()).backward()  # type: ignore[no-untyped-call]
-    return {name: weight.grad.clone() for name, weight in model.named_parameters()}
 
 
 def dense_twin(model: Any) -> Any:
@@ -111,13 +111,7 @@ def test_every_weight_learns_and_a_layer_computed_twice_has_the_same_gradient(
 ) -> None:
     shape = replace(GROUPED, **options)
     model, tokens = model_of(shape, noise=0.1), some_tokens(shape)
-    once = gradients(model, tokens)
-    for name, gradient in once.items():
-        assert gradient.isfinite().all(), name
-        assert gradient.abs().sum() > 0, name
-    model.recomputes = True
-    for name, gradient in gradients(model, tokens).items():
-        torch.testing.assert_close(gradient, once[name])
+    assert_every_weight_learns(model, tokens)
 
 
 def test_in_bfloat16_it_computes_nearly_the_same() -> None:

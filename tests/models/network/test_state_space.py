@@ -26,7 +26,14 @@ from fathom.models.optim import set_learning_rate
 from fathom.models.parametrization import OptimizerName, Role, Scheme, rules
 from fathom.models.shape import Shape
 from fathom.search.record_json import shape_from_json, to_values
-from tests.support.models import model_of, optimizer_of, scheme_of, some_tokens
+from tests.support.models import (
+    assert_every_weight_learns,
+    gradients,
+    model_of,
+    optimizer_of,
+    scheme_of,
+    some_tokens,
+)
 
 DENSE = Shape(depth=4, d_model=32, d_ff=24, n_heads=2, head_dim=16, vocab_size=50, context=16)
 HYBRID = replace(DENSE, state_space=StateSpace(pattern="MMMA", state=8))
@@ -54,12 +61,6 @@ def recurrence(x: Tensor, decay: Tensor, write: Tensor, read: Tensor) -> Tensor:
         state = state + x[:, t, ..., None] * write[:, t, None, None]
         outputs.append((state * read[:, t, None, None]).sum(-1))
     return torch.stack(outputs, 1)
-
-
-def gradients(model: Any, tokens: Tensor) -> dict[str, Tensor]:
-    model.zero_grad()
-    F.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten()).backward()  # type: ignore[no-untyped-call]
-    return {name: weight.grad.clone() for name, weight in model.named_parameters()}
 
 
 @pytest.mark.parametrize("T", [1, 3, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK, 4 * CHUNK + 7])
@@ -218,13 +219,7 @@ def test_a_hybrid_has_the_parameters_of_granite_4(pattern: str) -> None:
 @pytest.mark.parametrize("shape", [HYBRID, ALL_STATE, replace(ALL_STATE, d_ff=0)])
 def test_every_weight_learns_and_a_layer_computed_twice_has_the_same_gradient(shape: Shape) -> None:
     model, tokens = model_of(shape), some_tokens(shape)
-    once = gradients(model, tokens)
-    for name, gradient in once.items():
-        assert gradient.isfinite().all(), name
-        assert gradient.abs().sum() > 0, name
-    model.recomputes = True
-    for name, gradient in gradients(model, tokens).items():
-        torch.testing.assert_close(gradient, once[name])
+    assert_every_weight_learns(model, tokens)
 
 
 def test_in_bfloat16_it_computes_nearly_the_same_and_keeps_states_exact() -> None:

@@ -94,16 +94,22 @@ def test_runs_left_open_by_a_killed_process_are_ended_by_the_next(place: Place) 
     assert len(place.runs()) == 3
 
 
-@pytest.mark.drill
-def test_a_slow_store_is_waited_for_while_it_takes_one_item_after_the_other(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def slow_down(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Makes each item take so many seconds more to be written."""
+
     def slow(*item: Any) -> None:
-        time.sleep(1.3)
+        time.sleep(seconds)
         send(*item)
 
     send = follower_module._send
     monkeypatch.setattr(follower_module, "_send", slow)
+
+
+@pytest.mark.drill
+def test_a_slow_store_is_waited_for_while_it_takes_one_item_after_the_other(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow_down(monkeypatch, seconds=1.3)
     write_down(place.folder, *map(trial, range(13)))
     assert place.follower().close(timeout_seconds=16.0) == 0
     assert len(place.runs()) == 15
@@ -112,12 +118,7 @@ def test_a_slow_store_is_waited_for_while_it_takes_one_item_after_the_other(
 def test_what_is_left_is_said_while_many_trials_are_written(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def slow(*item: Any) -> None:
-        time.sleep(0.4)
-        send(*item)
-
-    send = follower_module._send
-    monkeypatch.setattr(follower_module, "_send", slow)
+    slow_down(monkeypatch, seconds=0.4)
     monkeypatch.setattr(follower_module, "TELL_SECONDS", 0.5)
     write_down(place.folder, *map(trial, range(5)))
     assert place.follower().close() == 0
