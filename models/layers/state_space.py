@@ -98,15 +98,15 @@ class StateSpace:
         return scan + 2 * self.conv * self.convolved(d_attention)
 
     def cached(self, d_attention: int) -> tuple[int, int]:
-        """How many numbers of a sequence a mixer keeps while it decodes, however many tokens there
-        were: its state, in float32, and inputs of the convolution, in the type of products."""
+        """Two counts of numbers that a mixer keeps for a sequence of any length while it decodes:
+        those of its state, in float32, and inputs of the convolution, in the type of products."""
         state = self.expand * d_attention * self.state
         return state, (self.conv - 1) * self.convolved(d_attention)
 
     def kept(self, d_attention: int, n_heads: int, *, context: int) -> tuple[float, float]:
-        """How many numbers of a token a mixer keeps for the backward pass, in float32 and in the
-        type of products: those of the maps, the convolution and the norm, and those of the scan,
-        whose last chunk is padded."""
+        """Two counts of numbers that a mixer keeps per token for the backward pass: those in
+        float32, and those in the type of products. They are of the maps, the convolution, the norm
+        and the scan, whose last chunk is padded."""
         inner, _, state, _, heads = self.rows(d_attention, n_heads)
         Q = min(CHUNK, context)
         padded = -(-context // Q) * Q / context
