@@ -5,7 +5,7 @@ import math
 import os
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from itertools import groupby, repeat
+from itertools import compress, groupby, repeat
 from multiprocessing import get_context
 from pathlib import Path
 from textwrap import fill
@@ -15,7 +15,6 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.axis import XAxis, YAxis
 from matplotlib.collections import LineCollection
-from matplotlib.colors import to_rgba_array
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
@@ -39,8 +38,8 @@ SVG_METADATA = {"Date": None, "Creator": None}
 CHARTS_A_PROCESS = 20
 """Number of charts that take as long to draw as another process takes to start."""
 BAND_OPACITY = 0.16
-MOST_VECTORS = 1000
-"""Most lines and points of a chart that an SVG draws as vectors; more become a bitmap in it."""
+MOST_VECTORS = 300
+"""Most points of one name that an SVG draws as vectors; more become a bitmap in it."""
 SYMBOLS = {
     Marker.DOT: ("o", 5.0),
     Marker.STAR: ("*", 12.0),
@@ -153,9 +152,8 @@ def _draw_chart(axes: Axes, chart: Chart) -> None:
     # Before anything is drawn, so that matplotlib looks for no limits of its own.
     axes.set(xlim=(chart.x.low, chart.x.high), ylim=(chart.y.low, chart.y.high))
     axes.set(xscale=_scale(chart.x), yscale=_scale(chart.y))
-    drawn = sum(len(mark.x) if isinstance(mark, Points) else 1 for mark in chart.marks)
     for order, (_, alike) in enumerate(groupby(chart.marks, _look), start=2):
-        _draw_marks(axes, list(alike), order, rasterized=drawn > MOST_VECTORS)
+        _draw_marks(axes, list(alike), order)
     _set_ticks(axes.xaxis, chart.x)
     _set_ticks(axes.yaxis, chart.y)
 
@@ -176,7 +174,7 @@ def _look(mark: Mark) -> object:
     return (mark.name, mark.hue, mark.dash, mark.width) if isinstance(mark, Line) else id(mark)
 
 
-def _draw_marks(axes: Axes, alike: Sequence[Mark], order: int, *, rasterized: bool) -> None:
+def _draw_marks(axes: Axes, alike: Sequence[Mark], order: int) -> None:
     """Draws a mark, or lines of one look; marks of a higher order lie above."""
     match mark := alike[0]:
         case Band():
@@ -199,11 +197,10 @@ def _draw_marks(axes: Axes, alike: Sequence[Mark], order: int, *, rasterized: bo
                 linewidths=0.75 * mark.width,
                 label=mark.name if any(line.in_legend for line in lines) else "",
                 zorder=order,
-                rasterized=rasterized,
             )
             axes.add_collection(drawn, autolim=False)
         case Points():
-            _draw_points(axes, mark, order, rasterized=rasterized)
+            _draw_points(axes, mark, order)
         case Labels():
             _draw_labels(axes, mark)
 
@@ -224,22 +221,24 @@ def _draw_labels(axes: Axes, labels: Labels) -> None:
         )
 
 
-def _draw_points(axes: Axes, points: Points, order: int, *, rasterized: bool) -> None:
+def _draw_points(axes: Axes, points: Points, order: int) -> None:
     symbol, size = SYMBOLS[points.marker]
     hollow = points.marker is Marker.HOLLOW
-    # Once: matplotlib would translate each point's colour several times.
-    hues = to_rgba_array([hue.light for hue in points.hues or (points.hue,) * len(points.x)])
-    axes.scatter(
-        points.x,
-        points.y,
-        marker=symbol,
-        s=size**2,
-        **({"facecolors": "none", "edgecolors": hues} if hollow else {"color": hues}),
-        linewidths=1.2 if symbol in "x_^" else 0.8,
-        label=points.name if points.in_legend else None,
-        zorder=order,
-        rasterized=rasterized,
-    )
+    hues = points.hues or (points.hue,) * len(points.x)
+    for hue in dict.fromkeys((points.hue, *hues)):  # `scatter` takes three times as long
+        chosen = [own == hue for own in hues]
+        axes.plot(
+            list(compress(points.x, chosen)),
+            list(compress(points.y, chosen)),
+            symbol,
+            color=hue.light,
+            markersize=size,
+            markerfacecolor="none" if hollow else hue.light,
+            markeredgewidth=1.2 if symbol in "x_^" else 0.8,
+            label=points.name if points.in_legend and hue == points.hue else None,
+            zorder=order,
+            rasterized=len(points.x) > MOST_VECTORS,
+        )
     for x, (low, high) in zip(points.x, points.bars, strict=False):
         axes.plot((x, x), (low, high), color=points.hue.light, linewidth=1.3, zorder=order)
 

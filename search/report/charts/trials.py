@@ -4,6 +4,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from statistics import quantiles
 
 from fathom.models.spend import Spend
@@ -19,6 +20,9 @@ from fathom.search.report.words.text import question
 MOST_LEGEND_DEPTHS = 10
 FIRST_SHOWN = 0.7
 """Share of the first rung's tokens at which learning curves begin."""
+MOST_CURVES = 400
+"""About the most learning curves of a chart; of more trials, each depth has its best and an even
+sample of the others."""
 FEWEST_POINTS = 2
 """Fewest trials with which a chart is drawn."""
 GAP = 0.045
@@ -28,9 +32,12 @@ LATE = 0.8
 
 
 def learning_curves(records: Sequence[TrialRecord], optimum: Optimum) -> chart.Chart | None:
-    """Returns the chart of every learning curve, coloured by depth; None without late losses."""
+    """Returns the chart of learning curves, coloured by depth; None without late losses."""
     start = _start(records, optimum)
-    curves = _curves(records, start)
+    drawn, every = _sample(records), "each trial"
+    if len(drawn) < len(records):
+        every = f"{len(drawn)} of {len(records):,} trials, among them the best of each depth"
+    curves = _curves(drawn, start)
     late = [
         loss for line in curves for spent, loss in zip(line.x, line.y, strict=True)
         if spent >= start
@@ -50,7 +57,7 @@ def learning_curves(records: Sequence[TrialRecord], optimum: Optimum) -> chart.C
         key=f"learning-curves-{optimum.budget}",
         title="Learning curves by depth",
         question=question(optimum),
-        caption="One line for each trial. Deep models start slowly, so curves cross: a trial paused"
+        caption=f"One line for {every}. Deep models start slowly, so curves cross: a trial paused"
         " at a rung (dashed) resumes once it is among the best. The chart begins where"
         " trials are first compared; the number at the right edge is the depth of the best curve"
         " of its colour.",
@@ -59,14 +66,30 @@ def learning_curves(records: Sequence[TrialRecord], optimum: Optimum) -> chart.C
         marks=chart.visible(
             *_rungs(records, y, optimum),
             *curves,
-            *_ends(records, Outcome.STOPPED, chart.Marker.HOLLOW, chart.Marker.ABOVE, (x, y)),
-            *_ends(records, Outcome.DIVERGED, chart.Marker.CROSS, chart.Marker.CROSS, (x, y)),
-            _names(records, x, y, optimum.optimal_depth),
+            *_ends(drawn, Outcome.STOPPED, chart.Marker.HOLLOW, chart.Marker.ABOVE, (x, y)),
+            *_ends(drawn, Outcome.DIVERGED, chart.Marker.CROSS, chart.Marker.CROSS, (x, y)),
+            _names(drawn, x, y, optimum.optimal_depth),
         ),
         budget=optimum.budget,
         legend_title=legend_title(records),
         wide=True,
     )
+
+
+def _sample(records: Sequence[TrialRecord]) -> list[TrialRecord]:
+    """The trials whose curves are drawn, in their order: of each depth every nth, from the one that
+    trained furthest with the lowest loss on."""
+    step = math.ceil(len(records) / MOST_CURVES)
+    by_rank = sorted(
+        records,
+        key=lambda record: (record.spec.shape.depth, -record.shared_tokens, last_loss(record)),
+    )
+    chosen = {
+        record.spec.trial
+        for _, of_depth in groupby(by_rank, key=lambda record: record.spec.shape.depth)
+        for record in list(of_depth)[::step]
+    }
+    return [record for record in records if record.spec.trial in chosen]
 
 
 def _spent(record: TrialRecord, tokens: Sequence[int]) -> list[float]:

@@ -13,6 +13,7 @@ from PIL import Image
 
 from fathom.models.unit import UNITS, Unit
 from fathom.search.analysis.answer.definitions import Standing, depth_standings
+from fathom.search.report.charts import trials
 from fathom.search.report.charts.chart import (
     Chart,
     Labels,
@@ -162,6 +163,27 @@ def test_learning_curves_name_each_depth_once(study: Records, charts: dict[str, 
     tried = {record.spec.shape.depth for record in of_budget(study, BUDGETS[0])}
     assert sorted(int(text.removesuffix("★")) for text in names.texts) == sorted(tried)
     assert sum("★" in text for text in names.texts) == 1, "the answer"
+
+
+def test_of_many_trials_a_sample_of_curves_is_drawn_with_the_best_of_each_depth(
+    study: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trials, "MOST_CURVES", 4)
+    of_these = of_budget(study, BUDGETS[0])
+    (optimum,) = (o for o in conclusion_of(study).optima if o.budget == BUDGETS[0])
+    chart = trials.learning_curves(of_these, optimum)
+    assert chart is not None
+    drawn = [mark for mark in chart.marks if isinstance(mark, Line) and mark.name != "rung"]
+    assert f"{len(drawn)} of {len(of_these)} trials" in chart.caption
+    assert len(drawn) < len(of_these)
+    best = {
+        min(
+            (r for r in of_these if r.spec.shape.depth == depth),
+            key=lambda r: (-r.shared_tokens, trials.last_loss(r)),
+        ).spec.trial
+        for depth in {record.spec.shape.depth for record in of_these}
+    }
+    assert best <= {line.hover.split(":")[0] for line in drawn}
 
 
 @pytest.mark.parametrize(
