@@ -218,6 +218,13 @@ class TrialRecord:
         return point.tokens * shared / whole
 
     @property
+    def shared_times(self) -> list[float]:
+        """`shared` of each evaluation."""
+        if self.spec.shared_tokens is None:  # at once, as there may be a million
+            return [float(point.tokens) for point in self.curve]
+        return [self.shared(point) for point in self.curve]
+
+    @property
     def loss(self) -> float | None:
         """Loss at the horizon; None unless the trial finished."""
         return self.curve[-1].loss if self.outcome is Outcome.FINISHED else None

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from types import MappingProxyType
 
 from fathom.models.shape import Count
 from fathom.objectives.errors import ObjectiveError
@@ -10,6 +11,7 @@ from fathom.search.analysis.answer.finding import find_optima
 from fathom.search.analysis.answer.optimum import Optimum
 from fathom.search.analysis.answer.verdict import Advice, Kind, SearchUnfinished, Verdict
 from fathom.search.analysis.losses.rates import Factor, brackets
+from fathom.search.analysis.losses.stalls import Stalls
 from fathom.search.conclusion.findings import Audits, Findings
 from fathom.search.conclusion.open_answers import shapes_of_plan, wider_limits
 from fathom.search.records import TrialRecord, by_budget
@@ -69,7 +71,7 @@ class Conclusion(Findings):
     @cached_property
     def audits(self) -> Audits:
         """Budget -> audit of each of its rungs."""
-        return audit_budgets(self.records, self.config)
+        return audit_budgets(self.records, self.config, self.stalls)
 
     @cached_property
     def repeats_at_one_decay(self) -> Mapping[int, float]:
@@ -141,8 +143,17 @@ def _unfinished(optimum: Optimum) -> Optimum:
     return replace(optimum, verdict=Verdict(Kind.UNFINISHED, cause, Advice.RESUME))
 
 
-def audit_budgets(records: Sequence[TrialRecord], config: StudyConfig) -> Audits:
-    """Budget -> audit of its early stopping, for each budget that has records."""
+def audit_budgets(
+    records: Sequence[TrialRecord],
+    config: StudyConfig,
+    stalls: Mapping[int, Stalls] = MappingProxyType({}),
+) -> Audits:
+    """Budget -> audit of its early stopping, for each budget that has records; `stalls` are the
+    trials of each budget that stalled, if already known."""
     rule = halving_rule(config.stopping)
     trials = by_budget(records)
-    return {size: audit_stopping(trials[size], rule) for size in config.budgets if size in trials}
+    return {
+        size: audit_stopping(trials[size], rule, stalls.get(size))
+        for size in config.budgets
+        if size in trials
+    }

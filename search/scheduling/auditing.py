@@ -8,6 +8,7 @@ import numpy as np
 from scipy.stats import rankdata, spearmanr
 
 from fathom.search.analysis.losses.depth_estimates import Array, seed_noise
+from fathom.search.analysis.losses.stalls import Stalls
 from fathom.search.records import UNSCALED, Outcome, Stage, TrialRecord
 from fathom.search.scheduling.audit import (
     FEWEST_PAIRS,
@@ -18,11 +19,13 @@ from fathom.search.scheduling.audit import (
 from fathom.search.scheduling.halving import HalvingRule
 
 
-def audit_stopping(records: Sequence[TrialRecord], rule: HalvingRule) -> tuple[RungAudit, ...]:
+def audit_stopping(
+    records: Sequence[TrialRecord], rule: HalvingRule, stalls: Stalls | None = None
+) -> tuple[RungAudit, ...]:
     """The audits of the rungs before the horizon, ascending in tokens, from the records of one
-    budget."""
+    budget; `stalls` are its trials that stalled, if already known."""
     rungs = sorted({t for r in records for t in r.rungs if t < r.spec.shared_horizon})
-    noise = seed_noise(records).likely_noise if rungs else 0.0
+    noise = seed_noise(records, stalls).likely_noise if rungs else 0.0
     audits = [_audit(rung, records, rule, noise) for rung in rungs]
     doubtful = max((audit.rung for audit in audits if audit.trusted is False), default=0)
     later = min((rung for rung in rungs if rung > doubtful), default=None)
@@ -78,12 +81,14 @@ def _audit(rung: int, records: Sequence[TrialRecord], rule: HalvingRule, noise: 
 def _kendall_tau(x: Array, y: Array, *, apart: float) -> tuple[float | None, int]:
     """Kendall's tau over the pairs whose `y` differ by more than `apart`, and the number of these
     pairs; scipy's function takes every pair."""
-    agreed, pairs = 0.0, 0
-    for at in range(len(x)):  # not at once, since thousands of trials have millions of pairs
-        in_x, in_y = x[at] - x[at + 1 :], y[at] - y[at + 1 :]
-        counted = np.abs(in_y) > apart
-        agreed += float((np.sign(in_x[counted]) * np.sign(in_y[counted])).sum())
-        pairs += int(counted.sum())
+    order = np.argsort(y)
+    x, y = x[order], y[order]
+    above = np.searchsorted(y, y + apart, side="right")  # for each, the first of those that differ
+    pairs = int((len(y) - above).sum())
+    agreed = sum(  # not at once, since thousands of trials have millions of pairs
+        int(np.count_nonzero(x[first:] > here)) - int(np.count_nonzero(x[first:] < here))
+        for here, first in zip(x, above, strict=True)
+    )
     return (agreed / pairs if pairs else None), pairs
 
 

@@ -151,8 +151,9 @@ class _Trial:
         shape, curve, self.record = record.spec.shape, record.curve, record
         free = (log(shape.params_total),) if record.spec.count.frees_size else ()
         self.x: X = (log(shape.depth), *free)
-        end = None if until is None else bisect_right(curve, float(until), key=record.shared)
-        self.times = [record.shared(point) for point in curve[:end]]
+        times = record.shared_times
+        end = len(times) if until is None else bisect_right(times, until)
+        self.times = times[:end]
         self.losses = [point.loss for point in curve[:end]]
         self.tokens = self.times[-1]
 

@@ -62,12 +62,12 @@ def brackets(records: Sequence[TrialRecord]) -> dict[Factor, list[Bracket]]:
     found: dict[Factor, list[Bracket]] = {factor: [] for factor in Factor}
     for shape, seeds in sorted(losses_by_seed(records).items(), key=lambda item: item[0].depth):
         for seed, factor in product(seeds.values(), Factor):
-            if _is_bracket(losses := _along(factor, seed)):
+            if _is_bracket(losses := along(factor, seed)):
                 found[factor].append(_bracket_of(shape.depth, losses))
     return found
 
 
-def _along(factor: Factor, losses: Mapping[Scale, float]) -> dict[float, float]:
+def along(factor: Factor, losses: Mapping[Scale, float]) -> dict[float, float]:
     """Returns multiple of the factor -> loss, for trials with the study's own value of the other
     factor."""
     multiples = ((float(getattr(scale, factor)), scale) for scale in losses)
@@ -111,7 +111,7 @@ def mean_at_best(
     """
     loss, weight = _mean_over_seeds(seeds)
     for factor, around in known.items():
-        if around and not any(len(_along(factor, losses)) > 1 for losses in seeds):
+        if around and not any(len(along(factor, losses)) > 1 for losses in seeds):
             gain, more = granted_gain(log(depth), around)
             loss, weight = loss - gain, weight + more
     return loss, weight
@@ -129,7 +129,7 @@ def _mean_over_seeds(seeds: Sequence[Mapping[Scale, float]]) -> tuple[float, flo
         for scale, weight in _without_gain(losses).items():
             weights[seed, scale] += weight / len(seeds)
     for factor in Factor:
-        lines = [_along(factor, losses) for losses in seeds]
+        lines = [along(factor, losses) for losses in seeds]
         measured = sum(map(_is_bracket, lines))
         granted = sum(set(line) == {1.0} for line in lines)
         for seed, line in enumerate(lines):
@@ -145,8 +145,8 @@ def _without_gain(losses: Mapping[Scale, float]) -> dict[Scale, float]:
     their trial finished, otherwise the best multiple of the trials that did."""
     if UNSCALED in losses:
         return {UNSCALED: 1.0}
-    factor = next(factor for factor in Factor if _along(factor, losses))
-    weights = best_weights(_along(factor, losses))
+    factor = next(factor for factor in Factor if along(factor, losses))
+    weights = best_weights(along(factor, losses))
     return {factor.scale(multiple): weight for multiple, weight in weights.items()}
 
 

@@ -16,8 +16,8 @@ from scipy.special import ndtri
 from fathom.models.shape import Shape
 from fathom.search.analysis.curve_families import EXPONENTS, DepthPoints, PowerFit
 from fathom.search.analysis.losses.noise import USUAL_NOISE, Repeats
-from fathom.search.analysis.losses.rates import Factor, losses_by_seed
-from fathom.search.records import UNSCALED, TrialRecord
+from fathom.search.analysis.losses.rates import Factor, along, losses_by_seed
+from fathom.search.records import UNSCALED, Scale, TrialRecord
 
 FAR_ABOVE = 4 * sqrt(2)
 """Height above the lowest seed of the shape, in units of the noise, beyond which a training counts
@@ -84,7 +84,7 @@ def find_stalls(records: Sequence[TrialRecord]) -> Stalls:
     """
     records = [record for record in records if record.loss is not None]
     shapes = _seeds(records)
-    if humps := set(_humps(records, HUMP * _noise(_spreads(shapes)))):
+    if humps := _humps(records, HUMP * _noise(_spreads(shapes))):
         shapes = _seeds([record for record in records if record.spec.trial not in humps])
     spreads = _spreads(shapes)
     noise, stalled, low = _noise(spreads), humps, set[str]()
@@ -208,22 +208,27 @@ def _misses(losses: Mapping[int, float], best: float, noise: float) -> float:
     return float(PowerFit(points, np.diag(1 / errors), EXPONENTS).squares.min())
 
 
-def _humps(records: Sequence[TrialRecord], height: float) -> Iterator[str]:
-    """Yields the names of trials whose loss is more than `height`, nats, above the losses at the
-    next lower and the next higher multiple of the rate, or of the decay, with the same seed."""
+def _humps(records: Sequence[TrialRecord], height: float) -> set[str]:
+    """The names of trials whose loss is more than `height`, nats, above the losses at the next
+    lower and the next higher multiple of the rate, or of the decay, with the same seed."""
+    humps = {
+        (shape, seed, scale)
+        for shape, seeds in losses_by_seed(records).items()
+        for seed, losses in seeds.items()
+        if len(losses) > 2
+        for scale in _peaks(losses, height)
+    }
+    keys = ((r.spec.trial, (r.spec.shape, r.spec.seed, r.spec.scale)) for r in records)
+    return {trial for trial, key in keys if key in humps} if humps else set()
+
+
+def _peaks(losses: Mapping[Scale, float], height: float) -> Iterator[Scale]:
+    """Yields the multiples at which a loss is more than `height`, nats, above both neighbours."""
     for factor in Factor:
-        lines: dict[tuple[Shape, int], list[tuple[float, float, str]]] = defaultdict(list)
-        for record in records:
-            spec = record.spec
-            multiple = float(getattr(spec.scale, factor))
-            if record.loss is not None and factor.scale(multiple) == spec.scale:
-                lines[spec.shape, spec.seed].append((multiple, record.loss, spec.trial))
-        for line in map(sorted, lines.values()):
-            for (_, below, _), (_, loss, trial), (_, above, _) in zip(
-                line, line[1:], line[2:], strict=False
-            ):
-                if loss - max(below, above) > height:
-                    yield trial
+        line = sorted(along(factor, losses).items())
+        for (_, below), (multiple, loss), (_, above) in zip(line, line[1:], line[2:], strict=False):
+            if loss - max(below, above) > height:
+                yield factor.scale(multiple)
 
 
 def _noise(spreads: Mapping[Shape, float]) -> float:
