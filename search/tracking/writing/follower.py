@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -30,7 +30,7 @@ from fathom.search.record_json import DAMAGE, from_json, from_values, parse_line
 from fathom.search.records import TrialRecord
 from fathom.search.report.live.answer_log import AnswerSeries
 from fathom.search.report.words.text import counted
-from fathom.search.run_folder import RunFolder
+from fathom.search.run_folder import RunFolder, write_atomically
 from fathom.search.scheduling.journal import RunningTrials
 from fathom.search.study.store_uri import (
     TrackingError,
@@ -88,12 +88,40 @@ class RunTail:
     def changes(self) -> dict[str, TrialRecord | AnswerSeries]:
         """The latest record of each trial, and the answers of each budget, that changed since the
         last call, by name."""
-        # Records first: what the journal holds of attempts that have ended need not be parsed.
-        self._take_lines(self._folder.records, self._take_end)
-        self._take_lines(self._folder.journal, self._take_event)
-        self._take_lines(self._folder.answers, self._take_answer)
+        for path, take in self._files.items():
+            self._take_lines(path, take)
         changed, self._changed = self._changed, {}
         return changed
+
+    @property
+    def _files(self) -> dict[Path, Callable[[dict[str, Any]], None]]:
+        """Each file, with what takes its lines."""
+        # Records first: what the journal holds of attempts that have ended need not be parsed.
+        return {
+            self._folder.records: self._take_end,
+            self._folder.journal: self._take_event,
+            self._folder.answers: self._take_answer,
+        }
+
+    def skip_written(self) -> str:
+        """Returns the id of the MLflow run to which all trials in the files as they are have been
+        written, and reads none of these; empty if some may not have been."""
+        note = self._folder.tracked
+        run, _, sizes = (
+            note.read_text(errors="replace").partition(" ") if note.is_file() else ("",) * 3
+        )
+        now = {path: path.stat().st_size for path in self._files if path.exists()}
+        if not run or sizes != self._sizes(now):
+            return ""
+        self._read.update(now)
+        return run
+
+    def note_written(self, run: str) -> None:
+        """Notes that all that was read has been written to the MLflow run of the study."""
+        write_atomically(self._folder.tracked, f"{run} {self._sizes(self._read)}")
+
+    def _sizes(self, sizes: Mapping[Path, int]) -> str:
+        return " ".join(str(sizes.get(path, 0)) for path in self._files)
 
     def _take_lines(self, path: Path, take: Callable[[dict[str, Any]], None]) -> None:
         if not path.exists():
@@ -143,6 +171,7 @@ class Follower:
         store.check(study.uri)
         self._study, self._say = study, say
         self._tail = RunTail(RunFolder(study.folder))
+        self._written_to = "" if study.searching else self._tail.skip_written()
         self._lock = threading.Lock()
         self._waiting: dict[str, Item] = {CONFIG: without_credentials(study.config_text)}
         self._refused: set[str] = set()
@@ -235,8 +264,11 @@ class Follower:
         try:
             self._wait_for({**self._tail.changes()})
             if self._runs is None:
-                self._runs = StudyRuns(self._study)
+                self._runs = StudyRuns(self._study, self._written_to)
                 self._wrote = time.monotonic()
+                if self._written_to and not self._runs.has_all_trials:
+                    self._written_to, self._tail = "", RunTail(RunFolder(self._study.folder))
+                    self._wait_for({**self._tail.changes()})
             with self._lock:
                 names = list(self._waiting)
             for name in names:
@@ -245,8 +277,11 @@ class Follower:
                 self._write(self._runs, name)
             self._observe(self._runs, last=last)
             if last:
-                self._runs.end(concluded=self._concluded)
+                run = self._runs.end(concluded=self._concluded)
                 self._ended = True
+                if run and not self._left:
+                    with suppress(OSError):  # the next report then compares everything again
+                        self._tail.note_written(run)
         except TrackingError as error:
             self._is_strange = True
             self._say(f"nothing more is written to MLflow: {error}")

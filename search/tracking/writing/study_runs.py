@@ -6,7 +6,6 @@ changes nothing.
 
 import re
 import uuid
-from collections.abc import Iterator
 from getpass import getuser
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -37,6 +36,9 @@ MACHINE_NAME = "CPU, memory, disk, network"
 """Name of the child run with the load of the machine."""
 INTERRUPTED = "interrupted"
 """Value of the tag `outcome` for a trial that was running when the search ended."""
+OF_NO_TRIAL, OF_TRIALS = "tags.outcome IS NULL", f"tags.`{NODE_TAG}` LIKE 'trial/%'"
+"""Queries for the runs of the study, its budgets and the machine, and for those of the trials,
+which may be tens of thousands."""
 KEY = re.compile(r"[0-9a-f]{32}")
 """Pattern of a run folder's key, which is inserted into MLflow's queries without escaping."""
 PAGE_RUNS = 1000
@@ -47,13 +49,19 @@ class StudyRuns:
     """The runs of one study on one server. Any call may raise; a new object finds the same runs
     again."""
 
-    def __init__(self, study: TrackedStudy) -> None:
+    def __init__(self, study: TrackedStudy, written_to: str = "") -> None:
+        """`written_to` is the id of the study's run to which all trials have been written."""
         self._study, self._folder = study, RunFolder(study.folder)
         self._key = study_key(study.folder)
         self._client = store.connect(study.uri)
         self._experiment = self._find_or_create_experiment()
-        self._known = {run.tags[NODE_TAG]: run for run in self._existing()}
-        self._last_end = 0.0
+        self._known = self._existing(OF_NO_TRIAL)
+        run = self._known.get(STUDY_NODE)
+        self._last_end = run.ended if run else 0.0
+        self.has_all_trials = run is not None and run.id == written_to
+        """True if every trial is known to be written, so that their runs are not loaded."""
+        if not self.has_all_trials:
+            self._known |= self._existing(OF_TRIALS)
 
     @property
     def study_run(self) -> TrackedRun:
@@ -154,9 +162,10 @@ class StudyRuns:
         for path, name in files:
             self._log_file(study.id, path, name.rpartition("/")[0] or None)
 
-    def end(self, *, concluded: bool) -> None:
-        """Ends every open run: now if the search was interrupted, otherwise when its last trial
-        ended. An interrupted run opens again when the study is resumed."""
+    def end(self, *, concluded: bool) -> str:
+        """Ends every open run, and returns the id of the study's: now if the search was
+        interrupted, otherwise when its last trial ended. An interrupted run opens again when the
+        study is resumed."""
         if not concluded and STUDY_NODE in self._known:
             self._say_without_answer(pages.BROKEN_OFF)
         now = self._study.searching and not concluded
@@ -168,6 +177,7 @@ class StudyRuns:
                 run.write(tags={"outcome": INTERRUPTED, pages.NOTE: f"**{INTERRUPTED}**"})
             done = concluded and not is_trial
             run.end("FINISHED" if done else "KILLED", None if now else self._last_end or None)
+        return self._known[STUDY_NODE].id if STUDY_NODE in self._known else ""
 
     def _say_without_answer(self, state: str) -> None:
         """Describes the study, and the experiment if it is the study's own, while neither has an
@@ -234,16 +244,18 @@ class StudyRuns:
         self._known[node] = TrackedRun(self._client, created)
         return self._known[node]
 
-    def _existing(self) -> Iterator[TrackedRun]:
-        query, token = f"tags.`{STUDY_TAG}` = '{self._key}'", None
+    def _existing(self, query: str) -> dict[str, TrackedRun]:
+        """The runs of this study that a query finds, by node."""
+        query, token = f"tags.`{STUDY_TAG}` = '{self._key}' AND {query}", None
+        runs: dict[str, TrackedRun] = {}
         while True:
             found = self._client.search_runs(
                 [self._experiment], query, max_results=PAGE_RUNS, page_token=token
             )
-            yield from (TrackedRun(self._client, run) for run in found)
+            runs |= {run.data.tags[NODE_TAG]: TrackedRun(self._client, run) for run in found}
             token = found.token
             if not token:
-                return
+                return runs
 
     def _find_or_create_experiment(self) -> str:
         name = self._study.study

@@ -39,6 +39,8 @@ class TrackedRun:
         self.id, self.status, self.name = run.info.run_id, run.info.status, run.info.run_name or ""
         self.tags, self.params = dict(run.data.tags), dict(run.data.params)
         self.metrics = dict(run.data.metrics)
+        self.ended = (run.info.end_time or 0) / 1000
+        """Unix time of its end; 0 if it has not ended."""
 
     @property
     def tokens_written(self) -> int:

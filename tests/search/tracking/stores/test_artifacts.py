@@ -44,6 +44,7 @@ def test_artifacts_beside_their_store_are_its_own(tmp_path: Path) -> None:
     "address",
     [
         *("file:///anywhere", "/anywhere", "RUNS/../anywhere", "RUNS/%2e%2e/anywhere"),
+        f"file://RUNS/mlartifacts/{STUDY}/a/artifacts/../../../../../anywhere",
         *("anywhere", "file:anywhere", "FILE:///anywhere", "s3://bucket/a", "ftp://host/a"),
         *("mlflow-artifacts:/a", "file://host/a", "RUNS-2/a", "http://host/\x1b]0;owned\x07"),
     ],

@@ -53,6 +53,35 @@ def test_mirroring_a_folder_again_changes_nothing(place: Place) -> None:
     assert place.everything() == once
 
 
+def test_trials_that_are_all_written_are_not_compared_again(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_down(place.folder, *map(trial, range(3)))
+    assert place.mirror(answers()) == 0
+    once = place.everything()
+
+    compared: list[TrialRecord] = []
+    monkeypatch.setattr(StudyRuns, "write_trial", lambda _, record: compared.append(record))
+    assert place.mirror(answers()) == 0
+    assert (compared, place.everything()) == ([], once)
+
+    write_down(place.folder, trial(3))
+    assert place.mirror(answers()) == 0
+    assert len(compared) == 4
+
+
+def test_a_study_whose_runs_were_deleted_is_written_whole_again(place: Place) -> None:
+    write_down(place.folder, *map(trial, range(3)))
+    assert place.mirror(answers()) == 0
+    once = {run.info.run_id: run.info.run_name for run in place.runs()}
+    for run in once:
+        MlflowClient(place.uri).delete_run(run)
+    assert place.mirror(answers()) == 0
+    again = {run.info.run_id: run.info.run_name for run in place.runs()}
+    assert not once.keys() & again.keys()
+    assert sorted(filter(None, again.values())) == sorted(filter(None, once.values()))
+
+
 def test_a_resumed_trial_continues_its_run_without_repeating_a_point(place: Place) -> None:
     write_down(place.folder, trial(outcome=None, points=3))
     assert place.mirror() == 0
@@ -129,9 +158,9 @@ def test_what_is_left_is_said_while_many_trials_are_written(
 def test_a_file_that_is_slow_to_open_is_waited_for(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def slow(study: Any) -> Any:
+    def slow(*arguments: Any) -> Any:
         time.sleep(5)
-        return runs_of(study)
+        return runs_of(*arguments)
 
     runs_of = StudyRuns
     monkeypatch.setattr("fathom.search.tracking.writing.follower.StudyRuns", slow)
