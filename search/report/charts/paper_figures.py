@@ -91,6 +91,7 @@ def _save(charts: Sequence[Chart], folder: Path) -> None:
             figure = _drawn(chart)
             figure.savefig(folder / f"{chart.key}.png", metadata={"Software": None})
             figure.savefig(folder / f"{chart.key}.svg", metadata=SVG_METADATA)
+            figure.clear()
 
 
 class ShownFigure(Figure):
