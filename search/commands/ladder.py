@@ -24,6 +24,7 @@ from fathom.search.report.terminal.tables import empty_table, print_text
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.tables.columns.columns import parse_maps
 from fathom.search.tables.grouped.ladder_file import SIZES, read_ladder
+from fathom.search.tables.grouped.model_config import Built
 
 HEADS = ("model", "size", "shape", "by law", "95 %", "costs (nats)", "standing", "instead")
 LEAST = ("95 %", "standing")
@@ -65,9 +66,8 @@ def check_ladder(
     return StatedLadder(law=found.name, count=found.count, rungs=tuple(rungs), bend=bend(checked))
 
 
-def _build(values: Mapping[str, object]) -> Mapping[Count, int]:
-    """Number of parameters, by counting rule, of a model for which Fathom has no formula;
-    transformers builds it.
+def _build(values: Mapping[str, object]) -> Built:
+    """A model for which Fathom has no formula, as transformers builds it.
 
     Raises:
         ValueError: when it is not installed, or builds none.

@@ -9,18 +9,23 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 from transformers.utils import logging
 
 from fathom.models.shape import Count
+from fathom.search.tables.grouped.model_config import Built
 
 UNSAFE = re.compile(r"^_|implementation|auto_map|quantization|dtype")
 """Pattern of keys that could load code or kernels; no such key states a size."""
 NUMBERS = re.compile(r"(layer|expert|block)s?$")
 """Keys with a number of layers, experts or blocks, each of which takes time and memory to build."""
+LAYER = re.compile(r"\.(\d+)\.")
+"""Pattern of the number of a layer in the name of a module."""
+RECURRENT = re.compile("Linear|Lightning|Rwkv")
+"""Pattern of the names of modules that are called attention but keep a state of fixed size."""
 MOST = 4096
 """Largest number of layers, experts or blocks that is built."""
 
 
-def built_size(values: Mapping[str, Any]) -> Mapping[Count, int]:
-    """The parameters of the causal language model that a configuration describes: in total, without
-    embeddings, and active for one token.
+def built_size(values: Mapping[str, Any]) -> Built:
+    """The causal language model that a configuration describes: its parameters in total, without
+    embeddings, and active for one token, and its layers with attention.
 
     Raises:
         ValueError: when transformers builds no causal language model from it.
@@ -39,11 +44,20 @@ def built_size(values: Mapping[str, Any]) -> Mapping[Count, int]:
         idle = sum(_idle_weights(model))
     except Exception as error:
         raise ValueError(f"transformers builds no causal model from it: {error}") from error
-    return {
+    params = {
         Count.TOTAL: total,
         Count.NON_EMBEDDING: total - sum(outer.values()),
         Count.ACTIVE: total - idle,
     }
+    return Built(params, len(set(_attentions(model))))
+
+
+def _attentions(model: PreTrainedModel) -> Iterator[str]:
+    """Yields the number of a layer for each of its modules that is an attention."""
+    for name, part in model.named_modules():
+        kind, layer = type(part).__name__, LAYER.search(name)
+        if layer and kind.endswith("Attention") and not RECURRENT.search(kind):
+            yield layer[1]
 
 
 def _outer_weights(model: PreTrainedModel) -> Iterator[torch.Tensor]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from fathom.models.options import Positions
 from fathom.models.shape import Count, Shape
@@ -135,9 +135,18 @@ OTHER_LAYERS = (
     *("conv_kernel", "attn_layer_period", "block_types"),
 )
 """Texts in keys that show that some layers are not attention and a feed-forward branch."""
-Build = Callable[[Mapping[str, Any]], Mapping[Count, int]]
-"""Function that counts the parameters of a configuration's causal model; raises ValueError if there
-is none."""
+
+
+class Built(NamedTuple):
+    """What a causal model that was built from a configuration has."""
+
+    params: Mapping[Count, int]
+    attentions: int
+    """Number of its layers in which every token attends to those before it."""
+
+
+Build = Callable[[Mapping[str, Any]], Built]
+"""Function that builds a configuration's causal model; raises ValueError if there is none."""
 MOST = 10**9
 REMEDY = "leave the model out, or give a table with name, depth, params_non_embedding, params_total"
 
@@ -172,7 +181,16 @@ def decoder_size(
         raise ValueError(f"no dense causal decoder of a known type: {reason}{size}; {REMEDY}")
     family = FAMILIES.get(str(values.get("model_type")))
     if family is None and build is not None:
-        return _size(values, "depth"), _size(values, "d_model"), build(values)
+        depth, built = _size(values, "depth"), build(values)
+        if built.attentions != depth or not depth:
+            of_all = (
+                f"{built.attentions} of its {f'{depth} ' if depth else ''}layers have attention"
+            )
+            total = f"of {built.params[Count.TOTAL]:,} parameters"
+            raise ValueError(
+                f"no dense causal decoder of a known type: {of_all}, {total}; {REMEDY}"
+            )
+        return depth, _size(values, "d_model"), built.params
     assert family, "the type is known, or built"
     shape, params = _counted(values, family)
     return shape.depth, shape.d_model, params
@@ -215,7 +233,7 @@ def _size_text(values: Mapping[str, Any], build: Build | None) -> str:
     params = _with_experts(values)
     if build and not params:
         with suppress(ValueError):
-            params = build(values)
+            params = build(values).params
     if not params:
         return ""
     total, active = params[Count.TOTAL], params[Count.ACTIVE]

@@ -105,7 +105,7 @@ def test_a_published_dense_model_has_its_size_by_the_form_of_its_type(name: str)
 def test_transformers_builds_the_same_size(name: str) -> None:
     values, total = DENSE[name]
 
-    built, known = built_size(values), decoder_size(values)[-1]
+    built, known = built_size(values).params, decoder_size(values)[-1]
     assert built[Count.TOTAL] == built[Count.ACTIVE] == total
     assert built[Count.NON_EMBEDDING] == known[Count.NON_EMBEDDING]
 
@@ -114,16 +114,37 @@ def test_transformers_builds_the_same_size(name: str) -> None:
 def test_a_published_mixture_of_experts_has_its_sizes_in_all_and_in_use(name: str) -> None:
     values, total, active = EXPERTS[name]
 
-    built = built_size(values)
+    built = built_size(values).params
     assert (built[Count.TOTAL], built[Count.ACTIVE]) == (total, active)
     with pytest.raises(ValueError, match=f"of {total:,} parameters, {active:,} active; leave the"):
         decoder_size(values, built_size)
 
 
 def test_a_model_without_attention_is_refused_with_its_size() -> None:
-    assert built_size(MAMBA)[Count.NON_EMBEDDING] == 90_520_320
+    assert built_size(MAMBA).params[Count.NON_EMBEDDING] == 90_520_320
     with pytest.raises(ValueError, match=r"`state_size`. of 129,135,360 parameters; leave the"):
         decoder_size(MAMBA, built_size)
+
+
+OTHER_MIXERS: dict[str, tuple[str, dict[str, Any], int]] = {
+    "lfm2": ("Lfm2ForCausalLM", {"full_attn_idxs": [1], "layer_types": None}, 1),
+    "qwen3_next": ("Qwen3NextForCausalLM", {"full_attention_interval": 3, "num_experts": 0}, 1),
+    "rwkv": ("RwkvForCausalLM", {"attention_hidden_size": 64}, 0),
+    "xlstm": ("xLSTMForCausalLM", {"num_heads": 4}, 0),
+}
+"""`model_type` -> architecture, further keys, and number of the three layers with attention."""
+
+
+@pytest.mark.parametrize("kind", OTHER_MIXERS)
+def test_a_model_some_of_whose_layers_have_no_attention_is_refused_with_its_size(kind: str) -> None:
+    architecture, more, attentions = OTHER_MIXERS[kind]
+    values = llama(kind, 64, 3, 100, 4, 4, 97, head_dim=16, architectures=[architecture], **more)
+
+    built = built_size(values)
+    assert built.attentions == attentions
+    reason = rf"{attentions} of its 3 layers have attention, of {built.params[Count.TOTAL]:,} param"
+    with pytest.raises(ValueError, match=reason):
+        decoder_size(values, built_size)
 
 
 def test_a_dense_decoder_without_a_form_is_a_rung_where_transformers_builds_it(
@@ -135,7 +156,7 @@ def test_a_dense_decoder_without_a_form_is_a_rung_where_transformers_builds_it(
 
     rung = config_rung(file, Count.TOTAL, built_size)
     assert (rung.depth, rung.d_model) == (3, 64)
-    assert rung.params == built_size(values)[Count.TOTAL]
+    assert rung.params == built_size(values).params[Count.TOTAL]
     with pytest.raises(TableError, match="its `model_type` is 'helium'"):
         config_rung(file, Count.TOTAL)
 
