@@ -14,7 +14,13 @@ from fathom.search.conclusion.token_laws import PartLaw, token_laws_of
 from fathom.search.formatting import printable
 from fathom.search.tables.answers import AskedRuns, answers_of
 from fathom.search.tables.columns.cells import EXPLODED, read_cells
-from fathom.search.tables.columns.columns import Columns, as_argument, choose_columns, listed
+from fathom.search.tables.columns.columns import (
+    Columns,
+    as_argument,
+    choose_columns,
+    is_perplexity,
+    listed,
+)
 from fathom.search.tables.columns.selecting import ended_rows, rows_where, their_name
 from fathom.search.tables.columns.settings import settings_of, to_read, with_whole_batches
 from fathom.search.tables.errors import TableError
@@ -23,6 +29,7 @@ from fathom.search.tables.grouped.grouping import group_runs
 from fathom.search.tables.grouped.losses import (
     check_loss_name,
     in_nats,
+    logarithms,
     name_notes,
     plausible,
     positive_losses,
@@ -92,7 +99,10 @@ def analyse_table(table: OpenTable, told: Mapping[str, str], question: TableQues
     check_loss_name(loss, table.label, maximised=maximised)
     question = _named(question, table, columns)
     others = to_read(table.names, columns, table.results, question.columns)
-    cells = read_cells(table, columns, others, largest=inf if maximised else EXPLODED)
+    in_perplexity = is_perplexity(loss) and not (maximised or question.unit)
+    any_size = maximised or in_perplexity
+    cells = read_cells(table, columns, others, largest=inf if any_size else EXPLODED)
+    cells = logarithms(cells) if in_perplexity else cells
     cells, unended = ended_rows(rows_where(cells, question.where, table.label))
     cells, no_losses = (cells, ()) if maximised else positive_losses(cells, table.label)
     cells = with_whole_batches(cells, question.columns)

@@ -71,7 +71,11 @@ NAMES: Mapping[str, Sequence[str]] = {
         " updates num_updates train_steps max_steps",
         "training_iteration",
     ),
-    "seed": ("seed", "random_seed rng_seed train_seed data_seed init_seed replicate repeat"),
+    "seed": (
+        "seed",
+        "random_seed rng_seed train_seed data_seed init_seed model_seed torch_seed replicate"
+        " replica repeat repetition rep",
+    ),
     "learning_rate": (
         "learning_rate",
         "lr peak_lr max_lr base_lr peak_learning_rate max_learning_rate base_learning_rate",
@@ -117,7 +121,8 @@ UNITS = {
 }
 """Last part of a name, such as M in `params (M)` -> factor of the numbers."""
 SCALED = ("params_total", "params_non_embedding", "tokens")
-NO_LOSS = re.compile(r"(^|_)(ppl|perplexity)($|_)")
+PERPLEXITY = re.compile(r"(^|_)(ppl|perplexity)($|_)")
+LOGARITHM = re.compile(r"(^|_)(log|ln|log_e)($|_)")
 NOTHING: Mapping[str, str] = {}
 WITHOUT = {"depth": "; `predict` needs no losses, `ask --flops` no depths"}
 """Fathom's name -> commands that need no such column, as the end of a message."""
@@ -166,6 +171,8 @@ def choose_columns(
         in_unit = [name for name in plain if ours == "loss" and _is_in_unit(plain[name])]
         if not found and len(in_unit) == 1:
             found = [in_unit]
+        if not found and ours == "loss":
+            found = [named] if (named := [n for n in plain if PERPLEXITY.search(plain[n])]) else []
         if not found:
             continue
         same = found[0] if ours not in found[0] else [ours]
@@ -227,13 +234,6 @@ def _check_needed(
     for ours in needed:
         if ours in taken:
             continue
-        others = [name for name in names if NO_LOSS.search(plain_name(name))]
-        if ours == "loss" and others:
-            raise TableError(
-                f"{table} must have a loss in nats, got {listed(others)}; add a column with "
-                "ln(perplexity)"
-                f"{lacking.get(ours, '')}"
-            )
         raise TableError(
             f"{table} must have a column that is the {ours}, got {listed(names, SHORT)}; name it "
             f"with --map COLUMN={ours}{lacking.get(ours, WITHOUT.get(ours, ''))}"
@@ -279,6 +279,16 @@ def _matches(plain: Mapping[str, str], ours: str, tier: str) -> list[str]:
         if forms:
             found.append((known.index(forms[0]), name))
     return [name for _, name in sorted(found, key=lambda place: place[0])]
+
+
+def is_perplexity(name: str) -> bool:
+    """True for the name of a column of perplexities, whose logarithms are losses in nats.
+
+    >>> is_perplexity("eval/ppl"), is_perplexity("log_perplexity")
+    (True, False)
+    """
+    plain = plain_name(name)
+    return bool(PERPLEXITY.search(plain)) and not LOGARITHM.search(plain)
 
 
 def plain_name(name: str) -> str:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from fathom.search.formatting import printable
-from fathom.search.tables.columns.columns import NO_LOSS, SCALED, meaning, plain_name
+from fathom.search.tables.columns.columns import PERPLEXITY, SCALED, meaning, plain_name
 from fathom.search.tables.errors import TableError
 from fathom.search.tables.open_table import flat_names
 
@@ -148,7 +148,7 @@ def _column(name: str) -> str:
     while len(words) > 1 and words[0] in LEVELS:
         words = words[1:]
     whole = "_".join(words)
-    if meaning(whole) is not None or whole.lower() in BARE or NO_LOSS.search(plain_name(whole)):
+    if meaning(whole) is not None or whole.lower() in BARE or PERPLEXITY.search(plain_name(whole)):
         return whole.lower()
     ends = ("_".join(words[start:]).lower() for start in range(1, len(words)))
     return next((end for end in ends if meaning(end) in ("step", "tokens")), whole)

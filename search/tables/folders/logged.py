@@ -11,7 +11,7 @@ from typing import Any
 
 from fathom.search.formatting import printable
 from fathom.search.tables.columns.columns import (
-    NO_LOSS,
+    PERPLEXITY,
     choose_columns,
     listed,
     meaning,
@@ -100,7 +100,7 @@ def keeper(told: Mapping[str, str], asked: Sequence[str]) -> Keep:
     def keep(name: str) -> bool:
         plain = plain_name(name)
         known = plain not in VAGUE and meaning(name) not in (None, "run")
-        return known or name in named or NO_LOSS.search(plain) is not None
+        return known or name in named or PERPLEXITY.search(plain) is not None
 
     return lru_cache(maxsize=MOST_KNOWN)(keep)
 

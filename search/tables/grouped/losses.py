@@ -6,12 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from statistics import pstdev
 
+import numpy as np
+
 from fathom.models.unit import NATS, TOKENS_PER_BYTE, UNITS, Unit, unit_in
 from fathom.search.analysis.answer.verdict import PLATEAU_WIDTH
 from fathom.search.analysis.losses.noise import USUAL_NOISE
 from fathom.search.formatting import printable, ranges
 from fathom.search.tables.columns.cells import Cells
-from fathom.search.tables.columns.columns import NO_LOSS, as_argument, plain_name
+from fathom.search.tables.columns.columns import as_argument, is_perplexity, plain_name
 from fathom.search.tables.errors import TableError
 from fathom.search.tables.grouped.choosing import EndedRun, measured_noise
 from fathom.search.tables.runs import Run, Runs
@@ -91,6 +93,13 @@ def unit_to_maximise(runs: Sequence[Run], name: str, noise: float | None) -> Uni
     return Unit(printable(name), nats, max(values) + LEVEL / nats)
 
 
+def logarithms(cells: Cells) -> Cells:
+    """The rows with the logarithm of each loss in its place; what has none stays as it is."""
+    loss = cells.values["loss"]
+    logarithm = np.log(loss, out=loss.copy(), where=loss > 0)
+    return replace(cells, values={**cells.values, "loss": logarithm})
+
+
 def name_notes(name: str, unit: Unit, *, said: bool) -> Iterator[str]:
     """Yields a note on how the column of losses is read; `said` is True if --map names the
     column."""
@@ -105,8 +114,8 @@ def name_notes(name: str, unit: Unit, *, said: bool) -> Iterator[str]:
             + f" at {tokens:g} tokens each; --tokens-per-byte says otherwise"
             * ("per" in unit.name)
         )
-    elif NO_LOSS.search(plain_name(name)):
-        yield f"{shown} is read as nats: ln(perplexity) is in nats"
+    elif is_perplexity(name):
+        yield f"the losses are the logarithms of {shown}, which are in nats"
     elif plain_name(name) == "value" and not said:
         yield (
             f"{shown} is taken for a loss in nats, of which less is better; --map and --maximise "

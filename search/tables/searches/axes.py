@@ -1,6 +1,6 @@
 """The settings of a search's table as axes of a model: numbers from -1 to 1, or categories."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -39,6 +39,8 @@ FEWEST_WHOLE = 10
 """Fewest runs that were trained to the end, where others were stopped."""
 DRAWN = 0.5
 """Share of runs with settings that no other depth has, from which on settings count as drawn."""
+PER_SHAPE = 2
+"""Least average number of runs of one depth and size from which a design can be told."""
 PER_DEPTH = 2
 """Least average number of different settings per depth if they were drawn; if settings follow from
 depth, there is one."""
@@ -129,7 +131,7 @@ def drawn_settings(runs: Runs, count: Count) -> Drawn | None:
     ended = tuple(run for run in runs.runs if not run.diverged and len(run.losses))
     names = [RATE, *runs.settings]
     varied = [name for name in names if len({value_of(run, name) for run in ended}) > 1]
-    if len(ended) < FEWEST_RUNS or not _drawn(ended, varied):
+    if len(ended) < FEWEST_RUNS or not _drawn(ended, varied, count):
         return None
     horizon = _horizon(ended, runs.coin)
     if horizon is None:
@@ -154,9 +156,10 @@ def drawn_settings(runs: Runs, count: Count) -> Drawn | None:
     )
 
 
-def _drawn(runs: Sequence[Run], names: Sequence[str]) -> bool:
+def _drawn(runs: Sequence[Run], names: Sequence[str], count: Count) -> bool:
     """True if most runs have settings that no run of another depth has, and depths have several
-    settings each."""
+    settings each; settings of a design count for nothing."""
+    names = [name for name in names if not _is_designed(runs, name, count)]
     depths: Mapping[tuple[str, ...], set[int]] = defaultdict(set)
     settings = [tuple(value_of(run, name) for name in names) for run in runs]
     for run, values in zip(runs, settings, strict=True):
@@ -169,6 +172,18 @@ def _drawn(runs: Sequence[Run], names: Sequence[str]) -> bool:
         and len(depths) >= PER_DEPTH * several
         and alone >= DRAWN * len(runs)
     )
+
+
+def _is_designed(runs: Sequence[Run], name: str, count: Count) -> bool:
+    """True if a setting follows from depth and size, or takes equal values equally often at each
+    pair of them, as no drawn setting does; False if most pairs have one run."""
+    values: Mapping[tuple[int, float], Counter[str]] = defaultdict(Counter)
+    for run in runs:
+        values[run.depth, run.params(count)][value_of(run, name)] += 1
+    if len(values) > len(runs) / PER_SHAPE:
+        return False
+    several = [*values.values()]
+    return all(each == several[0] for each in several) or all(len(each) == 1 for each in several)
 
 
 def _horizon(runs: Sequence[Run], coin: Coin) -> float | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -47,6 +48,36 @@ def test_final_losses_with_seeds_have_an_answer() -> None:
     assert optimum.optimal_depth in (BEST - 1, BEST, BEST + 1)
     assert (optimum.budget, optimum.count) == (10_000_000, Count.TOTAL)
     assert optimum.spend.coin is Coin.UNKNOWN
+
+
+def _without_loss(row: dict[str, object]) -> dict[str, object]:
+    return {name: value for name, value in row.items() if name != "loss"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("val_ppl", np.exp), ("Perplexity", np.exp), ("log_perplexity", float)]
+)
+def test_perplexities_have_the_answer_of_their_logarithms(name: str, value: Any) -> None:
+    losses = finals()
+    analysis = answered([{name: value(row["loss"])} | _without_loss(row) for row in losses])
+    [found], [expected] = analysis.optima, answered(losses).optima
+
+    assert (found.kind, found.optimal_depth) == (expected.kind, expected.optimal_depth)
+    assert found.loss == pytest.approx(expected.loss)
+    assert any("the losses are the logarithms of" in note for note in analysis.notes) is (
+        value is np.exp
+    )
+
+
+def test_a_perplexity_of_a_thousand_is_no_failed_run() -> None:
+    rows = [
+        {"ppl": np.exp(4 + planted_loss(int(str(row["depth"]))))} | _without_loss(row)
+        for row in finals()
+    ]
+    [optimum] = answered(rows).optima
+
+    assert rows[0]["ppl"] > 1000
+    assert optimum.kind is Kind.IDENTIFIED
 
 
 def test_with_one_seed_the_noise_is_unknown_unless_it_is_stated() -> None:

@@ -14,6 +14,7 @@ from fathom.search.tables.question import TableQuestion
 from fathom.search.tables.sources.read import open_text
 from tests.support.drawn_tables import BEST, DEPTHS, Row, drawn
 from tests.support.places import ROOT
+from tests.support.tables import planted_loss
 
 CASES = ROOT.parent / "shared" / "cases" / "41-hpo-table-random-settings"
 
@@ -111,6 +112,17 @@ def test_a_grid_is_no_search() -> None:
 
 
 @pytest.mark.skipif(not CASES.is_dir(), reason="the cases of other people are not here")
+def test_a_design_over_two_sizes_whose_width_follows_from_depth_is_no_search() -> None:
+    rows: list[Row] = [
+        {"depth": depth, "params": size, "d": round((size / depth) ** 0.5), "variant": variant,
+         "loss": planted_loss(int(depth)) - size / 1e9}
+        for size in (10_000_000, 40_000_000) for depth in DEPTHS for variant in range(3)
+    ]  # fmt: skip
+
+    with pytest.raises(TableError, match="at about 10M, d goes with depth"):
+        answered(rows)
+
+
 def test_the_search_of_other_people_is_answered_by_its_settings_and_refused_without_them() -> None:
     with open_text(CASES / "tpe_nats.csv") as table:
         analysis = analyse_table(table, {}, TableQuestion(count=Count.NON_EMBEDDING))

@@ -58,7 +58,7 @@ def test_what_is_told_comes_before_what_is_recognised() -> None:
     [
         (["a", "b"], r"a column that is the depth, got a, b; name it with --map COLUMN=depth"),
         (["depth", "acc", "d_model"], r"column that is the loss"),
-        (["depth", "ppl", "d_model"], r"a loss in nats, got ppl; add a column with ln"),
+        (["depth", "ppl", "val_ppl", "params"], r"that is the loss, got ppl, val_ppl; choose with"),
         (["depth", "loss"], r"must have the size of each model"),
         (["depth", "val_loss", "eval_loss", "params"], r"choose with --map val_loss=loss"),
         (["depth", "depth", "loss", "params"], r"one column 'depth', which is the depth, got two"),
