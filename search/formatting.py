@@ -34,16 +34,15 @@ def exact_count(number: int) -> str:
 
 
 def rounded_count(number: float) -> str:
-    """A number in short, rounded to three significant digits: 1.23M."""
-    return format_count(float(f"{number:.3g}"))
+    """A number in short, rounded to three significant digits: 1.23M, 1e+15."""
+    rounded = f"{number:.3g}"
+    return format_count(float(rounded)) if abs(number) < 10**15 else rounded
 
 
 def spend_text(spend: Spend) -> str:
     """Spend of a training as text, rounded to three significant digits: 1.23M tokens, 1e+15 FLOPs;
     empty if it is not known."""
-    amount = spend.amount
-    number = rounded_count(amount) if amount < 10**15 else f"{amount:.3g}"
-    return f"{number} {spend.coin}" if spend.coin else ""
+    return f"{rounded_count(spend.amount)} {spend.coin}" if spend.coin else ""
 
 
 def format_seconds(seconds: float) -> str:

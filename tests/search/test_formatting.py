@@ -51,7 +51,8 @@ def test_an_exact_count_is_short_where_that_is_exact() -> None:
 
 
 def test_a_rounded_count_has_three_digits() -> None:
-    assert [rounded_count(n) for n in (12, 1_234_567, 2_000_896)] == ["12", "1.23M", "2M"]
+    numbers = (12, 1_234_567, 2_000_896, 1.5e17)
+    assert [rounded_count(n) for n in numbers] == ["12", "1.23M", "2M", "1.5e+17"]
 
 
 @pytest.mark.parametrize(
