@@ -87,7 +87,7 @@ class RunFolder:
     """Interim answers of each budget, in the order in which they were found."""
     tracked = PathInside("state/tracked")
     """Note of what MLflow has: the id of the study's run, and the bytes of records, journal and
-    answers that have been written to it."""
+    answers whose trials have been written to it."""
     optuna = PathInside("state/optuna.log")
     """Optuna's studies, one for each budget: `optuna-dashboard` opens the file as it is."""
     seconds = PathInside("state/seconds")

@@ -104,23 +104,22 @@ class RunTail:
         }
 
     def skip_written(self) -> str:
-        """Returns the id of the MLflow run to which all trials in the files as they are have been
-        written, and reads none of these; empty if some may not have been."""
-        note = self._folder.tracked
-        run, _, sizes = (
-            note.read_text(errors="replace").partition(" ") if note.is_file() else ("",) * 3
-        )
-        now = {path: path.stat().st_size for path in self._files if path.exists()}
-        if not run or sizes != self._sizes(now):
+        """Returns the note on the MLflow run to which all trials in the files as they are have
+        been written, and reads none of these; empty if some may not have been."""
+        path = self._folder.tracked
+        note = path.read_text(errors="replace") if path.is_file() else ""
+        sizes = {path: path.stat().st_size for path in self._files if path.exists()}
+        if note.partition(" ")[2] != self._text(sizes):
             return ""
-        self._read.update(now)
-        return run
+        self._read.update(sizes)
+        return note
 
-    def note_written(self, run: str) -> None:
-        """Notes that all that was read has been written to the MLflow run of the study."""
-        write_atomically(self._folder.tracked, f"{run} {self._sizes(self._read)}")
+    @property
+    def bytes_read(self) -> str:
+        """The bytes of each file that have been read."""
+        return self._text(self._read)
 
-    def _sizes(self, sizes: Mapping[Path, int]) -> str:
+    def _text(self, sizes: Mapping[Path, int]) -> str:
         return " ".join(str(sizes.get(path, 0)) for path in self._files)
 
     def _take_lines(self, path: Path, take: Callable[[dict[str, Any]], None]) -> None:
@@ -277,11 +276,11 @@ class Follower:
                 self._write(self._runs, name)
             self._observe(self._runs, last=last)
             if last:
-                run = self._runs.end(concluded=self._concluded)
+                files = "" if self._left else self._tail.bytes_read
+                note = self._runs.end(concluded=self._concluded, files=files)
                 self._ended = True
-                if run and not self._left:
-                    with suppress(OSError):  # the next report then compares everything again
-                        self._tail.note_written(run)
+                with suppress(OSError):  # the next report then compares everything again
+                    write_atomically(RunFolder(self._study.folder).tracked, note)
         except TrackingError as error:
             self._is_strange = True
             self._say(f"nothing more is written to MLflow: {error}")

@@ -36,6 +36,8 @@ MACHINE_NAME = "CPU, memory, disk, network"
 """Name of the child run with the load of the machine."""
 INTERRUPTED = "interrupted"
 """Value of the tag `outcome` for a trial that was running when the search ended."""
+FILES_TAG = "fathom.files_written"
+"""Tag on the study's run with the bytes of the run folder's files whose trials it has."""
 OF_NO_TRIAL, OF_TRIALS = "tags.outcome IS NULL", f"tags.`{NODE_TAG}` LIKE 'trial/%'"
 """Queries for the runs of the study, its budgets and the machine, and for those of the trials,
 which may be tens of thousands."""
@@ -50,7 +52,8 @@ class StudyRuns:
     again."""
 
     def __init__(self, study: TrackedStudy, written_to: str = "") -> None:
-        """`written_to` is the id of the study's run to which all trials have been written."""
+        """`written_to` is what `end` returned when all trials had been written; empty if some may
+        not have been."""
         self._study, self._folder = study, RunFolder(study.folder)
         self._key = study_key(study.folder)
         self._client = store.connect(study.uri)
@@ -58,7 +61,7 @@ class StudyRuns:
         self._known = self._existing(OF_NO_TRIAL)
         run = self._known.get(STUDY_NODE)
         self._last_end = run.ended if run else 0.0
-        self.has_all_trials = run is not None and run.id == written_to
+        self.has_all_trials = bool(written_to) and written_to == _noted(run)
         """True if every trial is known to be written, so that their runs are not loaded."""
         if not self.has_all_trials:
             self._known |= self._existing(OF_TRIALS)
@@ -162,10 +165,13 @@ class StudyRuns:
         for path, name in files:
             self._log_file(study.id, path, name.rpartition("/")[0] or None)
 
-    def end(self, *, concluded: bool) -> str:
-        """Ends every open run, and returns the id of the study's: now if the search was
-        interrupted, otherwise when its last trial ended. An interrupted run opens again when the
-        study is resumed."""
+    def end(self, *, concluded: bool, files: str = "") -> str:
+        """Ends every open run: now if the search was interrupted, otherwise when its last trial
+        ended. An interrupted run opens again when the study is resumed.
+
+        `files` are the bytes of the run folder's files if all their trials have been written.
+        Returns them with the id of the study's run; empty without them.
+        """
         if not concluded and STUDY_NODE in self._known:
             self._say_without_answer(pages.BROKEN_OFF)
         now = self._study.searching and not concluded
@@ -177,7 +183,9 @@ class StudyRuns:
                 run.write(tags={"outcome": INTERRUPTED, pages.NOTE: f"**{INTERRUPTED}**"})
             done = concluded and not is_trial
             run.end("FINISHED" if done else "KILLED", None if now else self._last_end or None)
-        return self._known[STUDY_NODE].id if STUDY_NODE in self._known else ""
+        if files and STUDY_NODE in self._known:  # last: now no run of a trial is open
+            self._known[STUDY_NODE].write(tags={FILES_TAG: files})
+        return _noted(self._known.get(STUDY_NODE)) if files else ""
 
     def _say_without_answer(self, state: str) -> None:
         """Describes the study, and the experiment if it is the study's own, while neither has an
@@ -287,6 +295,12 @@ def study_key(folder: Path) -> str:
         path.parent.mkdir(exist_ok=True)
         write_atomically(path, key)
     return key
+
+
+def _noted(run: TrackedRun | None) -> str:
+    """The id of a study's run and the bytes of the files that it has; empty if not known."""
+    files = run.tags.get(FILES_TAG) if run else None
+    return f"{run.id} {files}" if run and files else ""
 
 
 def _is_complete(run: TrackedRun, record: TrialRecord) -> bool:

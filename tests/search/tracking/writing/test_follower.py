@@ -70,6 +70,17 @@ def test_trials_that_are_all_written_are_not_compared_again(
     assert len(compared) == 4
 
 
+def test_a_store_from_before_the_last_report_is_written_whole_again(place: Place) -> None:
+    write_down(place.folder, *map(trial, range(3)))
+    assert place.mirror(answers()) == 0
+    client, gone = MlflowClient(place.uri), place.find()
+    study = place.find("demo")
+    client.delete_run(gone.info.run_id)
+    client.set_tag(study.info.run_id, "fathom.files_written", "1 2 3")
+    assert place.mirror(answers()) == 0
+    assert place.find().info.run_id != gone.info.run_id
+
+
 def test_a_study_whose_runs_were_deleted_is_written_whole_again(place: Place) -> None:
     write_down(place.folder, *map(trial, range(3)))
     assert place.mirror(answers()) == 0
