@@ -32,6 +32,7 @@ from fathom.search.tracking.stores.artifacts import strange_store
 from fathom.search.tracking.stores.key import REFUSAL, UNSEEN, Key
 from fathom.search.tracking.web.ui import (
     HOST,
+    check_begun,
     open_ui,
     page_address,
     study_addresses,
@@ -57,8 +58,9 @@ def serve(
     addresses to `say`; without `trust`, a store of MLflow has a page only if it was made here.
 
     Raises:
-        TrackingError: when MLflow's page can't be served.
+        TrackingError: when there are no runs yet, or MLflow's page can't be served.
     """
+    check_begun(uri)
     key, strange = Key(), "" if trust else strange_store(uri)
     page = page_address(uri, port, key)
 
