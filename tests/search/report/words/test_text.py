@@ -192,7 +192,9 @@ def test_the_next_steps_name_the_largest_settled_budget(study: Records, optima: 
     ]
     assert "fathom train best.yaml --params 1M" in visible(page_of(found, ()))
     assert next_steps(unsettled, "runs/x") == []
-    assert "What next No budget is settled; its line above says what to do." in visible(page_of(unsettled, ()))
+    assert "What next No budget is settled; its line above says what to do." in visible(
+        page_of(unsettled, ())
+    )
 
 
 def test_an_interval_that_ends_at_a_tested_end_is_a_caveat(optima: Optima) -> None:
