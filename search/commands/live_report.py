@@ -17,6 +17,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from fathom.objectives.files.reading import open_regular
+from fathom.search.analysis.answer.verdict import Kind
 from fathom.search.conclusion.conclude import Conclusion, conclude_run
 from fathom.search.export.best import kept_answers
 from fathom.search.report.pages.card import PICTURE
@@ -173,10 +174,13 @@ def _listed(name: str, folder: RunFolder) -> ListedRun:
     picture = b""
     with suppress(OSError), open_regular(folder.path / PICTURE) as file:
         picture = file.read(MOST_PICTURE_BYTES)
+    answers = kept_answers(folder.best)
+    open_yet = not answers or any(kind == Kind.UNFINISHED for *_, kind in answers)
+    state = "is running" if is_in_use(folder) else "is not running" if open_yet else "has ended"
     return ListedRun(
         name=name,
-        state="The search is running." if is_in_use(folder) else "The search is not running.",
-        answers=kept_answers(folder.best),
+        state=f"The search {state}.",
+        answers=answers,
         picture=b64encode(picture).decode(),
     )
 

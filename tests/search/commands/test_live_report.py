@@ -117,7 +117,8 @@ def test_only_runs_are_served_and_only_to_this_machine(address: str, run: RunFol
     listed = read(address)
     words = visible(listed)
     assert listed.count("<article") == 2, "several runs are listed"
-    assert words.count("The search is not running.") == 2
+    assert words.count("The search is not running.") == 1
+    assert words.count("The search has ended.") == 1
     assert "20k: depth 2 plateau" in words
     assert "No answer yet." in words
     assert listed.count("data:image/png;base64,iVBORw==") == 1
