@@ -160,10 +160,10 @@ class Progress:
             ended = f"{self._ended()} trials over or paused"
             self.print_line(f"{_now()}  {ended}; {self._time_left()}")
 
-    def _silent(self) -> dict[str, float]:
+    def _silent(self, sooner: float = 0.0) -> dict[str, float]:
         """Seconds since the last loss, or the start, of each running trial that takes more than a
-        minute, and more than twice as long as any has taken."""
-        now, least = time.monotonic(), max(SILENT_SECONDS, 2 * self._longest_wait)
+        minute, and more than twice as long as any has taken; or `sooner` by so many seconds."""
+        now, least = time.monotonic(), max(SILENT_SECONDS, 2 * self._longest_wait) - sooner
         quiet = {trial: now - heard for trial, heard in self._heard.items()}
         return {trial: seconds for trial, seconds in quiet.items() if seconds > least}
 
@@ -172,7 +172,7 @@ class Progress:
         silent, said = self._silent(), self._said_silent
         if not any(seconds > 2 * said.get(trial, 0.0) for trial, seconds in silent.items()):
             return
-        self._said_silent = silent
+        self._said_silent = silent = self._silent(sooner=LINES_SECONDS)
         first, seconds = max(silent.items(), key=lambda item: item[1])
         since = time.strftime("%H:%M:%S", time.localtime(time.time() - seconds))
         others = f" and {len(silent) - 1} more" if len(silent) > 1 else ""

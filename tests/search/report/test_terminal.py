@@ -273,9 +273,10 @@ def test_a_silent_trial_is_named_again_once_its_silence_has_doubled(tmp_path: Pa
     now, told = time.monotonic(), []
     shown.print_line = told.append  # type: ignore[method-assign]
     for quiet in (50, 70, 130, 150, 290):
-        shown._heard = {trial: now - quiet}
+        shown._heard = {trial: now - quiet, "next": now - quiet + 5}
         shown.tick()
-    assert [f"{trial}: no loss since" in line for line in told] == [True, True], "at 70 and 150 s"
+    said = f"{trial} and 1 more: no loss since"
+    assert [said in line for line in told] == [True, True], "at 70 and 150 s"
 
 
 def test_a_search_whose_trials_all_fail_still_shows_its_state(tmp_path: Path) -> None:
