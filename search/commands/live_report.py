@@ -28,12 +28,11 @@ from fathom.search.report.words.text import counted
 from fathom.search.run_folder import RunFolder, is_in_use
 from fathom.search.scheduling.journal import read_run
 from fathom.search.study.runs import runs_of
-from fathom.search.study.store_uri import TrackingError, is_server
+from fathom.search.study.store_uri import TrackingError, is_server, sqlite_path
 from fathom.search.tracking.stores.artifacts import strange_store
 from fathom.search.tracking.stores.key import REFUSAL, UNSEEN, Key
 from fathom.search.tracking.web.ui import (
     HOST,
-    check_begun,
     open_ui,
     page_address,
     study_addresses,
@@ -61,7 +60,9 @@ def serve(
     Raises:
         TrackingError: when there are no runs yet, or MLflow's page can't be served.
     """
-    check_begun(uri)
+    path = sqlite_path(uri)
+    if path and not path.exists():
+        raise TrackingError(f"`fathom ui` has no runs at {path}; run a study first, or use --runs")
     key, strange = Key(), "" if trust else strange_store(uri)
     page = page_address(uri, port, key)
 

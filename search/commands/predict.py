@@ -119,25 +119,21 @@ def predict_table(law: str) -> LawTable:
 
 def print_prediction(answer: SizeAnswer) -> None:
     """Prints the prediction, a warning if it is extrapolated, and the predictions of null laws."""
-    prediction, console = answer.prediction, terminal()
+    prediction, tokens = answer.prediction, answer.prediction.tokens
     width = f", d_model {prediction.d_model:.0f}" if prediction.d_model else ""
-    if vague := _too_wide(prediction):
-        print_text(vague, console)
-    tokens = prediction.tokens
     whose = weighed_laws_text(answer.weights) if answer.weights else prediction.law
     horizon = f", {format_count(tokens)} tokens" if tokens else ""
-    print_text(
+    outside = ", or its tokens, lie outside the ranges" if tokens else " lies outside the range"
+    lines = (
+        _too_wide(prediction),
         f"{format_count(prediction.params)} parameters{horizon}: "
         f"depth {_with_interval(prediction)}{width} by {whose}",
-        console,
+        *(f"  {null.law}: {_with_interval(null)}" for null in answer.null_laws),
+        answer.note,
+        f"This size{outside} that the law was fitted on." if prediction.extrapolated else "",
     )
-    for null in answer.null_laws:
-        print_text(f"  {null.law}: {_with_interval(null)}", console)
-    if answer.note:
-        print_text(answer.note, console)
-    if prediction.extrapolated:
-        outside = ", or its tokens, lie outside the ranges" if tokens else " lies outside the range"
-        print_text(f"This size{outside} that the law was fitted on.", console)
+    for line in filter(None, lines):
+        print_text(line, terminal())
 
 
 def _with_interval(prediction: Prediction) -> str:

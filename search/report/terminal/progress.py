@@ -154,9 +154,10 @@ class Progress:
                 budget = state.plan.budget.params
                 self._printed[budget] = (now, state.stage, state.best)
                 self.print_line(f"{_now()}  {summary_line(state)}; {self._time_left()}")
-        if not self._screen.shows_table:
-            self._print_silent()
-        if not self._screen.shows_table and now - self._last_line > QUIET_SECONDS:
+        if self._screen.shows_table:
+            return
+        self._print_silent()
+        if now - self._last_line > QUIET_SECONDS:
             ended = f"{self._ended()} trials over or paused"
             self.print_line(f"{_now()}  {ended}; {self._time_left()}")
 

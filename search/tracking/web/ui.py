@@ -22,7 +22,6 @@ from fathom.search.study.store_uri import (
     TrackingError,
     first_line,
     is_server,
-    sqlite_path,
     without_credentials,
 )
 from fathom.search.tracking.stores import store
@@ -78,15 +77,6 @@ def open_ui(uri: str, *, key: Key, port: int = 5000, say: Callable[[str], None] 
             say("Stopped.")
         finally:
             _stop(server)
-
-
-def check_begun(uri: str) -> None:
-    """Raises `TrackingError` if a file of MLflow's is not there yet."""
-    path = sqlite_path(uri)
-    if path is not None and not path.exists():
-        raise TrackingError(
-            f"`fathom ui` found no runs at {path}; run a study first, or use --runs"
-        )
 
 
 @contextmanager
