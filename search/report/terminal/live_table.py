@@ -215,6 +215,7 @@ class LiveView:
         share = record.tokens / spec.horizon_tokens
         bars = sparkline([point.loss for point in record.curve], SPARKS) if sparks else ""
         loss = f"{record.curve[-1].loss:.4f}" if record.curve else ""
-        line = f"  {spec.trial}: depth {spec.shape.depth:<2} {share:4.0%}  {loss:<7} {bars}"
         quiet = self.silent.get(spec.trial)
-        return line.rstrip() + (f"; no loss for {format_seconds(quiet)}" if quiet else "")
+        silence = f" no loss for {format_seconds(quiet)}, " if quiet else ""
+        depth = f"depth {spec.shape.depth:<2}{silence}"
+        return f"  {spec.trial}: {depth} {share:4.0%}  {loss:<7} {bars}".rstrip()

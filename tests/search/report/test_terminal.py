@@ -258,7 +258,8 @@ def test_a_trial_without_a_loss_for_long_says_so(
 ) -> None:
     monkeypatch.setattr(progress, "SILENT_SECONDS", 0.0)
     shown, text = watched(tmp_path, events=1, command=("train",))
-    assert "; no loss for 0 s" in as_text(shown.view())
+    for width in (50, 80):
+        assert re.search(r": depth \d  no loss for 0 s,", drawn_at(shown, width, 40))
     line = next(line for line in text.splitlines() if "no loss since" in line)
     trial = line.split()[1].rstrip(":")
     log = shown._scheduler.folder.checkpoint(trial).with_suffix(".log")
