@@ -268,11 +268,13 @@ def test_a_trial_without_a_loss_for_long_says_so(
     assert "no loss" not in as_text(shown.view()), "others have taken as long"
 
 
-def test_a_silent_trial_is_named_again_once_its_silence_has_doubled(tmp_path: Path) -> None:
+def test_a_silent_trial_is_named_again_once_its_silence_has_doubled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shown, _ = watched(tmp_path, events=1)
     [trial, *_] = shown._heard
-    now, told = time.monotonic(), []
-    shown.print_line = told.append  # type: ignore[method-assign]
+    now, told = time.monotonic(), list[str]()
+    monkeypatch.setattr(shown, "print_line", told.append)
     for quiet in (50, 70, 130, 150, 290):
         shown._heard = {trial: now - quiet, "next": now - quiet + 5}
         shown.tick()
