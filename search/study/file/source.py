@@ -66,8 +66,8 @@ def read_source(path: Path, overrides: Sequence[str]) -> Source:
     Raises:
         ConfigError: if the file or an override is no plain YAML.
     """
-    if inside := next(iter(sorted(path.glob("*.yaml"))), None) if path.is_dir() else None:
-        raise ConfigError(f"the study file {path} is a folder; name the file, such as {inside}")
+    if (inside := path / "config.yaml").is_file():
+        raise ConfigError(f"the study file {path} is a folder; name the file in it, {inside}")
     try:
         text = read_text(path)
     except FileError as error:

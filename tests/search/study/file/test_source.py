@@ -77,7 +77,7 @@ def test_only_the_first_mistakes_of_a_file_are_listed(tmp_path: Path) -> None:
 
 def test_a_folder_is_no_study_and_its_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("study: one")
-    with pytest.raises(ConfigError, match=f"name the file, such as {tmp_path}/config.yaml"):
+    with pytest.raises(ConfigError, match=f"name the file in it, {tmp_path}/config.yaml"):
         load(tmp_path)
 
 
