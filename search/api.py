@@ -57,6 +57,13 @@ RAY_OWN = re.compile(
 `training_iteration`."""
 
 
+class Tables(dict[str, pd.DataFrame]):
+    """Data frames by name; the error of an unknown name lists the names."""
+
+    def __missing__(self, name: str) -> Any:
+        raise KeyError(f"a table must be one of {', '.join(self)}, got {name}")
+
+
 class Study:
     """A study and its records, as they were when this object was made.
 
@@ -90,7 +97,7 @@ class Study:
         if "curves" in frames:
             times = [point.time for record in self.records for point in record.curve]
             frames["curves"]["time"] = pd.to_datetime(times, unit="s", utc=True)
-        return frames
+        return Tables(frames)
 
     @property
     def trials(self) -> pd.DataFrame:

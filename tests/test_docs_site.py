@@ -139,10 +139,13 @@ SEEN = """(() => ({
         .filter((block) => block.scrollWidth > block.clientWidth).length : 0,
     uncopied: [...document.querySelectorAll(".highlight pre")]
         .filter((block) => !block.parentElement.querySelector("button.copybtn")).length,
+    covered: [...document.querySelectorAll("button.copybtn")].filter((button) =>
+        button.parentElement.querySelector("pre").getBoundingClientRect().right
+            > button.getBoundingClientRect().left).length,
 }))()"""
 """What a reader sees of a page: a formula that is not drawn has no width, commands are whole on a
-telephone, and each block has a button that copies it."""
-GOOD = {"overflow": 0, "pictures": [], "formulas": 0, "cut": 0, "uncopied": 0}
+telephone, and each block has a button that copies it, beside its lines."""
+GOOD = {"overflow": 0, "pictures": [], "formulas": 0, "cut": 0, "uncopied": 0, "covered": 0}
 
 
 @pytest.mark.browser

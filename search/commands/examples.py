@@ -39,7 +39,10 @@ EXAMPLES = {
     ),
     "tokenize": _examples(
         ("Learn 32k tokens, cut the text", "tokenize my.jsonl --tokenizer bpe:32000 --out tokens"),
-        ("Shards of a column of token ids", "tokenize ids.parquet --tokenizer ids --out tokens"),
+        (
+            "Shards of a column of token ids",
+            "tokenize a.parquet --tokenizer ids --field ids --vocabulary 50257 --out tokens",
+        ),
     ),
     "schema": _examples(
         ("What an editor reads", "schema"),

@@ -214,6 +214,7 @@ def _ask_compute(
 ) -> None:  # fmt: skip
     """Prints the size, tokens and depth for an amount of compute, or why there is no answer."""
     from fathom.search.laboratory.ask import compute
+    from fathom.search.report.terminal.tables import print_text, terminal
     from fathom.search.study.file.errors import ConfigError
 
     option = "--gpu-hours" if flops is None else "--flops"
@@ -228,7 +229,7 @@ def _ask_compute(
         print_reply(reply)
     else:
         for line in compute.compute_lines(answer):
-            print(line)
+            print_text(line, terminal())
     if exit_verdict:
         exit_by_verdict(reply)
     if answer.why_not:

@@ -17,6 +17,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from fathom.objectives.files.reading import open_regular
+from fathom.search.analysis.answer.verdict import Kind
 from fathom.search.conclusion.conclude import Conclusion, conclude_run
 from fathom.search.export.best import kept_answers
 from fathom.search.report.pages.card import PICTURE
@@ -27,7 +28,7 @@ from fathom.search.report.words.text import counted
 from fathom.search.run_folder import RunFolder, is_in_use
 from fathom.search.scheduling.journal import read_run
 from fathom.search.study.runs import runs_of
-from fathom.search.study.store_uri import TrackingError, is_server
+from fathom.search.study.store_uri import TrackingError, is_server, sqlite_path
 from fathom.search.tracking.stores.artifacts import strange_store
 from fathom.search.tracking.stores.key import REFUSAL, UNSEEN, Key
 from fathom.search.tracking.web.ui import (
@@ -57,8 +58,11 @@ def serve(
     addresses to `say`; without `trust`, a store of MLflow has a page only if it was made here.
 
     Raises:
-        TrackingError: when MLflow's page can't be served.
+        TrackingError: when there are no runs yet, or MLflow's page can't be served.
     """
+    path = sqlite_path(uri)
+    if path and not path.exists():
+        raise TrackingError(f"`fathom ui` has no runs at {path}; run a study first, or use --runs")
     key, strange = Key(), "" if trust else strange_store(uri)
     page = page_address(uri, port, key)
 
@@ -171,10 +175,13 @@ def _listed(name: str, folder: RunFolder) -> ListedRun:
     picture = b""
     with suppress(OSError), open_regular(folder.path / PICTURE) as file:
         picture = file.read(MOST_PICTURE_BYTES)
+    answers = kept_answers(folder.best)
+    open_yet = not answers or any(kind == Kind.UNFINISHED for *_, kind in answers)
+    state = "is running" if is_in_use(folder) else "is not running" if open_yet else "has ended"
     return ListedRun(
         name=name,
-        state="The search is running." if is_in_use(folder) else "The search is not running.",
-        answers=kept_answers(folder.best),
+        state=f"The search {state}.",
+        answers=answers,
         picture=b64encode(picture).decode(),
     )
 

@@ -14,7 +14,7 @@ from fathom.search.analysis.laws.weighed_laws import WeighedLaws, law_words
 from fathom.search.conclusion.named_law import PUBLISHED, NamedLaw
 from fathom.search.contract.reply import BudgetByLaw, LawTable, PublishedSize, SizeAnswer
 from fathom.search.formatting import format_count
-from fathom.search.report.terminal.tables import empty_table, terminal
+from fathom.search.report.terminal.tables import empty_table, print_text, terminal
 from fathom.search.report.words.text import (
     law_text,
     null_laws_text,
@@ -119,25 +119,21 @@ def predict_table(law: str) -> LawTable:
 
 def print_prediction(answer: SizeAnswer) -> None:
     """Prints the prediction, a warning if it is extrapolated, and the predictions of null laws."""
-    prediction = answer.prediction
+    prediction, tokens = answer.prediction, answer.prediction.tokens
     width = f", d_model {prediction.d_model:.0f}" if prediction.d_model else ""
-    if vague := _too_wide(prediction):
-        print(vague)
-    tokens = prediction.tokens
     whose = weighed_laws_text(answer.weights) if answer.weights else prediction.law
     horizon = f", {format_count(tokens)} tokens" if tokens else ""
-    print(
+    outside = ", or its tokens, lie outside the ranges" if tokens else " lies outside the range"
+    lines = (
+        _too_wide(prediction),
         f"{format_count(prediction.params)} parameters{horizon}: "
-        f"depth {_with_interval(prediction)}{width} by {whose}"
+        f"depth {_with_interval(prediction)}{width} by {whose}",
+        *(f"  {null.law}: {_with_interval(null)}" for null in answer.null_laws),
+        answer.note,
+        f"This size{outside} that the law was fitted on." if prediction.extrapolated else "",
     )
-    for null in answer.null_laws:
-        print(f"  {null.law}: {_with_interval(null)}")
-    if answer.note:
-        print(answer.note)
-    if prediction.extrapolated and tokens:
-        print("This size, or its tokens, lie outside the ranges that the law was fitted on.")
-    elif prediction.extrapolated:
-        print("This size lies outside the range that the law was fitted on.")
+    for line in filter(None, lines):
+        print_text(line, terminal())
 
 
 def _with_interval(prediction: Prediction) -> str:
@@ -167,11 +163,12 @@ def print_table(table: LawTable) -> None:
     found = [*(r.prediction for r in table.published), *(r.prediction for r in table.budgets)]
     tables = [_published_table(table.published)] if table.published else []
     tables += [_budget_table(table.budgets), _null_table(table.budgets)] if table.budgets else []
+    console = terminal()
     for shown in tables:
-        terminal().print(shown)
-    print(table.note)
+        console.print(shown)
+    print_text(table.note, console)
     if any(each and each.extrapolated for each in found):
-        print("* outside the sizes that the law was fitted on")
+        print_text("* outside the sizes that the law was fitted on", console)
 
 
 def _budget_row(

@@ -31,6 +31,7 @@ def init(
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
 ) -> None:
     """Write a study for a text, as large as the text and this machine can bear."""
+    from fathom.search.report.terminal.tables import print_text, terminal
     from fathom.search.study.planning import draft
 
     draft.refuse_place(study, data, force=force)
@@ -52,7 +53,7 @@ def init(
         runs={} if left is None else left.keys,
     )
     draft.write_study(study, draft.study_text(seen, chosen))
-    print(draft.summary(seen, chosen, study))
+    print_text(draft.summary(seen, chosen, study), terminal())
 
 
 def plan(

@@ -279,11 +279,14 @@ def _classes(asked: AskedRuns) -> dict[int, Sequence[Run]]:
         if classes:
             return {_middle(members, count): members for members in classes}
     depths = sorted({run.depth for run in runs})
-    raise NothingAsked(
-        f"{label} must have models of several depths at one size, within {question.width:.0%}, "
-        f"got depths {ranges(depths)} from {_spanned(sizes)} {count.unit_in_full}, no two of them "
-        f"at one size; train more at one size, or widen --width{offered_coin(runs, count)}"
-    )
+    got = f"depth {depths[0]} alone; add runs of other depths"
+    if len(depths) > 1:
+        got = (
+            f"depths {ranges(depths)} from {_spanned(sizes)} {count.unit_in_full}, no two of them "
+            f"at one size; train more at one size, or widen --width{offered_coin(runs, count)}"
+        )
+    rule = f"must have models of several depths at one size, within {question.width:.0%}"
+    raise NothingAsked(f"{label} {rule}, got {got}")
 
 
 def _middle(runs: Sequence[Run], count: Count) -> int:

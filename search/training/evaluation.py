@@ -42,10 +42,9 @@ def evaluate(training: Training, objective: Objective) -> tuple[dict[str, float]
     restored at the end."""
     details, layers = dict[str, float](), Layers()
     metrics = objective.evaluate(training.model)
-    if "loss" not in metrics:
+    if not isinstance(metrics, dict) or "loss" not in metrics:
         raise ObjectiveError(
-            f"`evaluate` of the objective must return metrics with `loss`, got {[*metrics]}; "
-            "add `loss`"
+            f"`evaluate` of the objective must return metrics with `loss`, got {metrics}; add it"
         )
     if training.ended or training.step in training.plan.detailed_steps:
         details, layers = detailed_metrics(training, objective)

@@ -54,6 +54,8 @@ def test_a_frame_has_a_row_for_each_trial_with_the_columns_of_the_csv_file(found
     assert list(found.optima["plateau"]) == [list(not_ruled_out(o)) for o in optima]
     assert found.tables["depths"].groupby("budget").size().min() >= 3
     assert all(isinstance(depths, list) for depths in found.tables["rungs"]["cut_depths"])
+    with pytest.raises(KeyError, match=r"one of trials, curves, .*, got nope"):
+        found.tables["nope"]
 
 
 def test_the_best_shape_is_trained_and_exported_as_by_the_commands(

@@ -1,8 +1,7 @@
 """The state of a search as a table, as one line for each budget, and as the whole screen."""
 
-import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -33,8 +32,6 @@ UNKNOWN = "-"
 LOST = (Outcome.DIVERGED, Outcome.FAILED, Outcome.OUT_OF_MEMORY)
 RUNNING_LINES = 4
 """Most running trials that are listed one by one."""
-SILENT_SECONDS = 120.0
-"""Seconds without a loss after which the line of a running trial shows how long it has been."""
 SPARKS = 12
 """Most evaluations of a running trial in its row of bars."""
 
@@ -174,6 +171,8 @@ class LiveView:
     states: Sequence[LiveRow]
     share: float
     left: str
+    silent: Mapping[str, float]
+    """Running trial without a loss for long -> the seconds since its last one or its start."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yields the parts of the screen, with as many pictures as the terminal has room for."""
@@ -204,25 +203,19 @@ class LiveView:
         the others."""
         records = [record for state in self.states for record in state.records]
         running = [record for record in records if record.outcome is None]
-        lines = [_running_line(record, sparks=sparks) for record in running[:RUNNING_LINES]]
-        if not any(record.curve or _silence(record) for record in records):
+        lines = [self._running_line(each, sparks=sparks) for each in running[:RUNNING_LINES]]
+        if not (self.silent or any(record.curve for record in records)):
             lines = ["  the first trials are starting: each worker loads PyTorch"]
         if len(running) > RUNNING_LINES:
             lines.append(f"  and {len(running) - RUNNING_LINES} more")
         return [Text(line[:width], style="dim") for line in lines]
 
-
-def _running_line(record: TrialRecord, *, sparks: bool) -> str:
-    spec = record.spec
-    share = record.tokens / spec.horizon_tokens
-    bars = sparkline([point.loss for point in record.curve], SPARKS) if sparks else ""
-    loss = f"{record.curve[-1].loss:.4f}" if record.curve else ""
-    line = f"  {spec.trial}: depth {spec.shape.depth:<2} {share:4.0%}  {loss:<7} {bars}".rstrip()
-    return line + _silence(record)
-
-
-def _silence(record: TrialRecord) -> str:
-    """The time since the last loss of a running trial, as text; empty while it is short."""
-    last = record.curve[-1].time if record.curve else record.started
-    quiet = time.time() - last
-    return f"; no loss for {format_seconds(quiet)}" if quiet > SILENT_SECONDS else ""
+    def _running_line(self, record: TrialRecord, *, sparks: bool) -> str:
+        spec = record.spec
+        share = record.tokens / spec.horizon_tokens
+        bars = sparkline([point.loss for point in record.curve], SPARKS) if sparks else ""
+        loss = f"{record.curve[-1].loss:.4f}" if record.curve else ""
+        quiet = self.silent.get(spec.trial)
+        silence = f" no loss for {format_seconds(quiet)}, " if quiet else ""
+        depth = f"depth {spec.shape.depth:<2}{silence}"
+        return f"  {spec.trial}: {depth} {share:4.0%}  {loss:<7} {bars}".rstrip()

@@ -29,6 +29,8 @@ LINES_SECONDS = 10.0
 """Least seconds between two lines about a budget in a file; a new stage is printed at once."""
 QUIET_SECONDS = 900.0
 """Time without a change after which a line says that the search goes on."""
+SILENT_SECONDS = 60.0
+"""Least time without a loss after which a running trial is called silent."""
 KEEP_SECONDS = 5.0
 """Time between two writes of the time left, which `fathom status` reads."""
 
@@ -51,6 +53,12 @@ class Progress:
         self.answers = AnswerLog(scheduler.folder, planned, seed=scheduler.config.seed)
         self._looks_worse = LooksWorse()
         self._printed: dict[int, tuple[float, str, str]] = {}
+        self._heard: dict[str, float] = {}
+        """Trial with a worker -> the time of its last loss, or of its start or resumption."""
+        self._longest_wait = 0.0
+        """Most seconds that a trial took from its start, or one loss, to the next."""
+        self._said_silent: dict[str, float] = {}
+        """The silent trials when a line last named them, with their seconds."""
         for record in (*scheduler.records, *scheduler.live.values()):
             self._take(record)
         scheduler.listeners.append(self.trial)
@@ -70,9 +78,15 @@ class Progress:
     def trial(self, record: TrialRecord) -> None:
         """Updates the display with a trial that has changed."""
         self._pace.passed(sum(self._running.values()))
-        before = self._records[record.spec.budget].get(record.spec.trial)
+        trial, now = record.spec.trial, time.monotonic()
+        before = self._records[record.spec.budget].get(trial)
+        heard = self._heard.setdefault(trial, now)
         if len(record.curve) > (len(before.curve) if before else 0):
             self._pace.evaluated()
+            self._longest_wait = max(self._longest_wait, now - heard)
+            self._heard[trial] = now
+        if record.outcome:
+            del self._heard[trial]
         self._take(record)
         if record.outcome in LOST:
             self.print_line(f"{_now()}  {record.spec.trial} {record.outcome}: {record.reason}")
@@ -117,6 +131,7 @@ class Progress:
             states=self._states(),
             share=done / (done + left) if done else 0.0,
             left=self._time_left(),
+            silent=self._silent(),
         )
 
     def _title(self) -> str:
@@ -139,9 +154,33 @@ class Progress:
                 budget = state.plan.budget.params
                 self._printed[budget] = (now, state.stage, state.best)
                 self.print_line(f"{_now()}  {summary_line(state)}; {self._time_left()}")
-        if not self._screen.shows_table and now - self._last_line > QUIET_SECONDS:
+        if self._screen.shows_table:
+            return
+        self._print_silent()
+        if now - self._last_line > QUIET_SECONDS:
             ended = f"{self._ended()} trials over or paused"
             self.print_line(f"{_now()}  {ended}; {self._time_left()}")
+
+    def _silent(self, sooner: float = 0.0) -> dict[str, float]:
+        """Seconds since the last loss, or the start, of each running trial that takes more than a
+        minute, and more than twice as long as any has taken; or `sooner` by so many seconds."""
+        now, least = time.monotonic(), max(SILENT_SECONDS, 2 * self._longest_wait) - sooner
+        quiet = {trial: now - heard for trial, heard in self._heard.items()}
+        return {trial: seconds for trial, seconds in quiet.items() if seconds > least}
+
+    def _print_silent(self) -> None:
+        """Prints which trials are silent, when one more is or one has been for twice as long."""
+        silent, said = self._silent(), self._said_silent
+        if not any(seconds > 2 * said.get(trial, 0.0) for trial, seconds in silent.items()):
+            return
+        self._said_silent = silent = self._silent(sooner=LINES_SECONDS)
+        first, seconds = max(silent.items(), key=lambda item: item[1])
+        since = time.strftime("%H:%M:%S", time.localtime(time.time() - seconds))
+        others = f" and {len(silent) - 1} more" if len(silent) > 1 else ""
+        text = f"{_now()}  {first}{others}: no loss since {since}"
+        if self._scheduler.config.train.command:
+            text += f"; output: {self._scheduler.folder.checkpoint(first).with_suffix('.log')}"
+        self.print_line(text)
 
     def _is_due(self, state: LiveRow, now: float) -> bool:
         """True if a budget has news: a new stage or, when lines go to a file, another answer."""

@@ -78,6 +78,8 @@ def estimate_text(optimum: Optimum) -> str:
     """Returns the depth of an answer that is not settled, as a clause."""
     if optimum.optimal_depth is None:
         return "no trial has finished"
+    if isinstance(optimum.verdict.cause, NothingShallower):
+        return f"depth {optimum.optimal_depth} is best, and no shallower model exists"
     so_far = " so far" if optimum.kind is Kind.UNFINISHED else ""
     return f"depth {optimum.optimal_depth} is the best estimate{so_far}"
 

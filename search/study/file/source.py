@@ -66,6 +66,8 @@ def read_source(path: Path, overrides: Sequence[str]) -> Source:
     Raises:
         ConfigError: if the file or an override is no plain YAML.
     """
+    if (inside := path / "config.yaml").is_file():
+        raise ConfigError(f"the study file {path} is a folder; name the file in it, {inside}")
     try:
         text = read_text(path)
     except FileError as error:

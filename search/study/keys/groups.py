@@ -395,8 +395,8 @@ class TrainConfig(Group):
         if self.command:
             names, rule = WITHOUT_EFFECT, "has no effect on `command`, which trains by itself"
         for name in names:
-            value = getattr(self, name)
-            if value != type(self).model_fields[name].default:
+            if getattr(self, name) != type(self).model_fields[name].default:
+                value = self.model_dump(mode="json", include={name}, exclude_unset=True)[name]
                 raise RuleError(name, f"{rule}, got {short(value)}; drop it")
         return self
 

@@ -22,7 +22,6 @@ from fathom.search.study.store_uri import (
     TrackingError,
     first_line,
     is_server,
-    sqlite_path,
     without_credentials,
 )
 from fathom.search.tracking.stores import store
@@ -55,17 +54,14 @@ def open_ui(uri: str, *, key: Key, port: int = 5000, say: Callable[[str], None] 
     the studies; for a tracking server, which serves its own page, only prints.
 
     Raises:
-        TrackingError: when the address cannot be used, there is no store yet, the port is taken, or
-            the server does not start.
+        TrackingError: when the address cannot be used, the port is taken, or the server does not
+            start.
     """
     store.settle()
     store.check(uri)
     if is_server(uri):
         say("\n".join(_addresses(uri, page_address(uri, port, key))))
         return
-    path = sqlite_path(uri)
-    if path is not None and not path.exists():
-        raise TrackingError(f"`fathom ui` found no runs at {path}; run a study first")
     _check_port(port)
     opening = _addresses(uri, page_address(uri, port, key))
     with (

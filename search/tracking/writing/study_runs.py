@@ -14,6 +14,7 @@ from typing import Any
 from mlflow.entities import Dataset, DatasetInput, InputTag
 from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
+from fathom.search.analysis.answer.verdict import Kind
 from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.formatting import format_count
 from fathom.search.records import TrialRecord
@@ -145,6 +146,9 @@ class StudyRuns:
             numbers = metrics.budget_metrics(optimum) | metrics.audit_metrics(audits)
             run.write(metrics=numbers, tags=pages.budget_tags(optimum, audits))
             run.rename(pages.budget_name(optimum))
+            if optimum.kind is not Kind.UNFINISHED:  # also where an interrupt ended the run before
+                ends = [record.ended or 0.0 for record in conclusion.records_of(optimum.budget)]
+                run.end("FINISHED", max(ends, default=0.0) or self._last_end or None)
         self.write_summary(conclusion)
 
     def write_summary(self, conclusion: Conclusion) -> None:

@@ -149,7 +149,7 @@ def test_an_invalid_corpus_is_refused_at_once(
         (b"text\x00more", r"a zero byte at offset 4; tr -d '\\000'"),
         (
             "caf\xe9 au lait".encode("latin-1"),
-            r"the invalid byte 0xe9 at offset 3 \(likely LATIN1\); iconv -f LATIN1",
+            r"the invalid byte 0xe9 at offset 3 \(likely CP1252\); iconv -f CP1252",
         ),
     ],
 )

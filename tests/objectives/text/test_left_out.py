@@ -46,7 +46,7 @@ def test_files_of_other_encodings_are_named_in_plan_run_and_init(
     corpus = write(tmp_path, SOUND | wrong | marked)
     note = keys(corpus).data_note()
     assert "left out 2 of 6 files, 41% of the bytes" in note
-    assert f"{corpus}/x.txt has the invalid byte 0xe9 at offset 7 (likely LATIN1); iconv" in note
+    assert f"{corpus}/x.txt has the invalid byte 0xe9 at offset 7 (likely CP1252); iconv" in note
     assert "y.txt has a zero byte at offset 1 (likely UTF-16LE)" in note
     assert "z.txt" not in note
     assert look(corpus, "bytes").left_out == note

@@ -238,7 +238,7 @@ def test_a_torn_journal_is_refused_with_its_lines(tmp_path: Path, lost: bytes, r
 @pytest.mark.parametrize(
     ("source", "answer"),
     [
-        ("02-snimu-curves-in-cells/runs_head.csv", "got depths 16"),
+        ("02-snimu-curves-in-cells/runs_head.csv", "got depth 16 alone"),
         ("08-folder-of-csv-curves/results", "equal seconds"),
         ("08-folder-of-csv-curves/results", "one depth (10 at 31.5M, which has the lowest loss)"),
         ("08-folder-of-csv-curves/results", "best size 31M [31M-31M], edge"),

@@ -1,9 +1,12 @@
 """The help of the commands: `search/commands/examples.py` and the groups of `search/cli.py`."""
 
 import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
+from pyarrow import table
+from pyarrow.parquet import write_table
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -61,3 +64,10 @@ def test_a_study_that_fathom_brings_is_found_by_its_name(
     assert planned.stdout.startswith("quickstart: ")
     (tmp_path / "quickstart").write_text("study: [")
     assert "YAML" in str(CliRunner().invoke(app, ["plan", "quickstart"]).exception), "one's own"
+
+
+def test_the_example_that_reads_ids_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_table(table({"ids": [[1, 2, 50_256]] * 200}), "a.parquet")
+    _, *arguments = shlex.split(examples("tokenize")[1])
+    assert CliRunner().invoke(app, arguments).exit_code == 0

@@ -17,9 +17,10 @@ from urllib.request import Request, urlopen
 import pytest
 
 from fathom.search.commands import live_report
-from fathom.search.commands.live_report import live_reports
+from fathom.search.commands.live_report import live_reports, serve
 from fathom.search.run_folder import RunFolder
 from fathom.search.study.file.study_file import dump
+from fathom.search.study.store_uri import TrackingError
 from fathom.search.tracking.stores.key import REFUSAL, Key
 from tests.support.browser import browser
 from tests.support.dry_run import Simulation, scheduler, study
@@ -52,6 +53,13 @@ def address(run: RunFolder) -> Iterator[str]:
 def read(address: str) -> str:
     with urlopen(address, timeout=60) as answer:
         return str(answer.read().decode())
+
+
+def test_no_page_is_offered_before_there_are_runs(tmp_path: Path) -> None:
+    said: list[str] = []
+    with pytest.raises(TrackingError, match="run a study first, or use --runs"):
+        serve(tmp_path, f"sqlite:///{tmp_path}/mlflow.db", port=0, trust=False, say=said.append)
+    assert not said
 
 
 def test_the_report_is_served_with_a_link_to_its_study(address: str) -> None:
@@ -109,7 +117,8 @@ def test_only_runs_are_served_and_only_to_this_machine(address: str, run: RunFol
     listed = read(address)
     words = visible(listed)
     assert listed.count("<article") == 2, "several runs are listed"
-    assert words.count("The search is not running.") == 2
+    assert words.count("The search is not running.") == 1
+    assert words.count("The search has ended.") == 1
     assert "20k: depth 2 plateau" in words
     assert "No answer yet." in words
     assert listed.count("data:image/png;base64,iVBORw==") == 1

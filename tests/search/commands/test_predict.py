@@ -7,11 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from fathom.models.shape import Count
 from fathom.search.analysis.answer.finding import find_optima
 from fathom.search.analysis.laws.token_law import fit_token_law
 from fathom.search.analysis.laws.weighed_laws import weigh_laws
+from fathom.search.commands import predict
 from fathom.search.commands.predict import (
     predict_size,
     predict_table,
@@ -180,6 +182,20 @@ def test_an_interval_that_says_next_to_nothing_is_said_to_before_its_number(
     assert "(95 %: 1.0 to over 10,000)" in second
     print_prediction(answer)
     assert "next to nothing" not in capsys.readouterr().out
+
+
+def test_a_terminal_breaks_the_lines_between_words(
+    run: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = predict_size("300M", run)
+    print_prediction(answer)
+    whole = capsys.readouterr().out
+    assert len(whole.splitlines()) == 3 + len(answer.null_laws), "a file has whole lines"
+    monkeypatch.setattr(predict, "terminal", lambda: Console(force_terminal=True, width=50))
+    print_prediction(answer)
+    narrow = capsys.readouterr().out
+    assert max(map(len, narrow.splitlines())) <= 50
+    assert narrow.split() == whole.split()
 
 
 def test_a_pipe_is_no_law_and_is_not_waited_for(tmp_path: Path) -> None:

@@ -253,15 +253,33 @@ def test_the_first_output_says_that_little_is_known(tmp_path: Path) -> None:
     assert "time left not known yet" in as_text(progress.view())
 
 
-def test_a_trial_without_a_loss_for_long_says_so(tmp_path: Path) -> None:
-    progress, _ = watched(tmp_path, events=2)
-    [(budget, records), *_] = progress._records.items()
-    trial, record = next((t, r) for t, r in records.items() if r.outcome is None)
-    for quiet, shown in ((60.0, False), (200.0, True)):
-        point = replace(record.curve[-1], time=time.time() - quiet) if record.curve else None
-        silent = replace(record, curve=(point,) if point else (), started=time.time() - quiet)
-        progress._records[budget] = {trial: silent}
-        assert ("; no loss for 3 min" in as_text(progress.view())) is shown
+def test_a_trial_without_a_loss_for_long_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "SILENT_SECONDS", 0.0)
+    shown, text = watched(tmp_path, events=1, command=("train",))
+    for width in (50, 80):
+        assert re.search(r": depth \d  no loss for 0 s,", drawn_at(shown, width, 40))
+    line = next(line for line in text.splitlines() if "no loss since" in line)
+    trial = line.split()[1].rstrip(":")
+    log = shown._scheduler.folder.checkpoint(trial).with_suffix(".log")
+    assert line.endswith(f"; output: {log}")
+    shown._longest_wait = 1.0
+    assert "no loss" not in as_text(shown.view()), "others have taken as long"
+
+
+def test_a_silent_trial_is_named_again_once_its_silence_has_doubled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown, _ = watched(tmp_path, events=1)
+    [trial, *_] = shown._heard
+    now, told = time.monotonic(), list[str]()
+    monkeypatch.setattr(shown, "print_line", told.append)
+    for quiet in (50, 70, 130, 150, 290):
+        shown._heard = {trial: now - quiet, "next": now - quiet + 5}
+        shown.tick()
+    said = f"{trial} and 1 more: no loss since"
+    assert [said in line for line in told] == [True, True], "at 70 and 150 s"
 
 
 def test_a_search_whose_trials_all_fail_still_shows_its_state(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from torch import Tensor
 from fathom.models.options import Positions, Residual
 from fathom.models.parametrization import Scheme
 from fathom.objectives.contract import Batch, Model
+from fathom.objectives.errors import ObjectiveError
 from fathom.papers.admin import profile
 from fathom.search.training.loop import train
 from fathom.search.training.state import Training, TrainPlan
@@ -46,6 +47,15 @@ def test_the_loss_falls_from_chance_to_almost_nothing() -> None:
     assert first.loss == pytest.approx(math.log(8), abs=0.5)
     assert last.loss < 0.05
     assert last.train_loss < first.train_loss
+
+
+@pytest.mark.parametrize("metrics", [None, {"accuracy": 1.0}])
+def test_an_evaluation_without_a_loss_is_refused_with_what_it_returned(
+    metrics: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Successor, "evaluate", lambda *_: metrics)
+    with pytest.raises(ObjectiveError, match=f"must return metrics with `loss`, got {metrics};"):
+        run_to_end(new_training(PLAN), PLAN)
 
 
 @pytest.mark.parametrize("steps", [(40,), (1, 2, 3, 40), tuple(range(1, 41))])

@@ -133,7 +133,11 @@
       use.replaceWith(nested);
     };
     painted(from, copy);
-    const outer = document.createElementNS(from.namespaceURI, "svg"), parts = [], width = box.width;
+    for (const pointed of all(".at, .other", copy)) pointed.remove();  // no data, and not in the legend
+    const outer = document.createElementNS(from.namespaceURI, "svg"), parts = [];
+    const edges = all("text", from).map((text) => text.getBoundingClientRect());
+    const left = Math.min(0, ...edges.map((edge) => edge.left - box.left - 8));
+    const width = Math.max(box.width, ...edges.map((edge) => edge.right - box.left + 8)) - left;
     const write = (text, x, y, font) => {
       const word = document.createElementNS(from.namespaceURI, "text");
       word.textContent = text;
@@ -142,25 +146,27 @@
     };
     write(figure.querySelector("h3").textContent, 16, 24, "600 16px sans-serif");
     let [x, top] = [16, 44];
-    for (const line of figure.querySelector(".question").textContent.match(new RegExp(`.{1,${Math.floor(width / 7)}}(\\s|$)`, "g"))) {
+    for (const line of figure.querySelector(".question").textContent.match(new RegExp(`.{1,${Math.floor(box.width / 7)}}(\\s|$)`, "g"))) {
       write(line, 16, top, "12px sans-serif");
       top += 16;
     }
-    for (const button of all(".legend button", figure)) {
-      const shown = button.querySelector("svg"), long = 44 + 7 * button.textContent.length;
-      if (x > 16 && x + long > width) [x, top] = [16, top + 18];
-      const mark = painted(shown, shown.cloneNode(true));
-      for (const [name, value] of Object.entries({x, y: top - 10, width: 20, height: 14, overflow: "visible"})) mark.setAttribute(name, value);
-      parts.push(mark);
-      write(button.textContent, x + 26, top + 1, "12px sans-serif");
+    for (const entry of all(".legend > *", figure)) {
+      const shown = entry.querySelector("svg"), long = (shown ? 44 : 18) + 7 * entry.textContent.length;
+      if (x > 16 && x + long > box.width) [x, top] = [16, top + 18];
+      if (shown) {
+        const mark = painted(shown, shown.cloneNode(true));
+        for (const [name, value] of Object.entries({x, y: top - 10, width: 20, height: 14, overflow: "visible"})) mark.setAttribute(name, value);
+        parts.push(mark);
+      }
+      write(entry.textContent, x + (shown ? 26 : 0), top + 1, "12px sans-serif");
       x += long;
     }
     const height = box.height + (top += 10);
     const back = document.createElementNS(from.namespaceURI, "rect");
-    for (const [name, value] of Object.entries({width, height, fill: getComputedStyle(figure).backgroundColor})) back.setAttribute(name, value);
+    for (const [name, value] of Object.entries({x: left, width, height, fill: getComputedStyle(figure).backgroundColor})) back.setAttribute(name, value);
     const inside = from.getBoundingClientRect();
     for (const [name, value] of Object.entries({x: parseFloat(pad.paddingLeft), y: top + parseFloat(pad.paddingTop), width: inside.width, height: inside.height, overflow: "visible"})) copy.setAttribute(name, value);
-    for (const [name, value] of Object.entries({width, height, viewBox: `0 0 ${width} ${height}`})) outer.setAttribute(name, value);
+    for (const [name, value] of Object.entries({width, height, viewBox: `${left} 0 ${width} ${height}`})) outer.setAttribute(name, value);
     outer.append(back, ...parts, copy);
     return {text: new XMLSerializer().serializeToString(outer), width, height};
   };
@@ -170,15 +176,21 @@
     link.download = name;
     link.click();
   };
+  // Says in a PNG, after its first 33 bytes, that it has 300 dots per inch.
+  const DOTS = "\0\0\0\x09pHYs\0\0.#\0\0.#\x01\x78\xa5\x3f\x76";
+  const with300Dots = (address) => {
+    const [start, rest] = address.split(","), bytes = atob(rest);
+    return `${start},${btoa(bytes.slice(0, 33) + DOTS + bytes.slice(33))}`;
+  };
   const saveAs = (figure, kind) => {
-    const scale = kind === "SVG" ? 1 : 300 / 96;  // 300 dots per inch
+    const scale = kind === "SVG" ? 1 : 300 / 96;
     const {text, width, height} = drawing(figure, scale), address = "data:image/svg+xml;charset=utf-8," + encodeURIComponent(text);
     if (kind === "SVG") { download(address, figure.id + ".svg"); return; }
     const image = new Image(), canvas = document.createElement("canvas");
     image.onload = () => {
       [canvas.width, canvas.height] = [scale * width, scale * height];
       canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
-      download(canvas.toDataURL("image/png"), figure.id + ".png");
+      download(with300Dots(canvas.toDataURL("image/png")), figure.id + ".png");
     };
     image.src = address;
   };

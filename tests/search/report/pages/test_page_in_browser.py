@@ -1,9 +1,13 @@
 """The page in a browser: at each width and colour scheme, by pointer, by keys and on paper."""
 
+import io
+import json
+from base64 import b64decode
 from collections.abc import Iterator
 from urllib.parse import unquote
 
 import pytest
+from PIL import Image
 
 from tests.support.browser import Browser, browser
 from tests.support.reporting import BUDGETS, page_on
@@ -167,16 +171,48 @@ def test_the_sections_are_named_by_their_headings_and_stay_at_hand(chromium: Bro
     assert chromium.ask("document.querySelector('nav').getBoundingClientRect().top") == 0
 
 
-def test_a_figure_is_saved_with_its_legend_and_all_of_its_subtitle(chromium: Browser) -> None:
-    chromium.show(width=1280, height=800, scheme="light")
+def saved(chromium: Browser, figure: str, kind: str) -> str:
+    """The address of a figure's file, as its button makes it."""
+    chromium.ask("window.saved = ''")
     chromium.ask("HTMLAnchorElement.prototype.click = function () { window.saved = this.href; }")
-    figure = "document.querySelector('#depth-against-budget')"
-    chromium.ask(f"{figure}.querySelector('.saves button').click()")
-    saved = unquote(chromium.ask("window.saved"))
-    names = chromium.ask(
-        f"[...{figure}.querySelectorAll('.legend button')].map((b) => b.textContent)"
-    )
-    assert names
-    assert all(f">{name}</text>" in saved for name in names)
-    question = chromium.ask(f"{figure}.querySelector('.question').textContent")
-    assert question.split()[-1] in saved, "not cut"
+    buttons = f"[...document.querySelectorAll('#{figure} .saves button')]"
+    chromium.ask(f"{buttons}.find((button) => button.textContent === '{kind}').click()")
+    return str(chromium.wait_for("window.saved"))
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_figure_is_saved_with_its_legend_and_all_of_its_texts(
+    chromium: Browser, width: int
+) -> None:
+    chromium.show(width=width, height=800, scheme="light")
+    chromium.ask("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    for figure in ("depth-against-budget", f"learning-curves-{BUDGETS[0]}"):
+        drawing = unquote(saved(chromium, figure, "SVG")).partition(",")[2]
+        legend = f"[...document.querySelectorAll('#{figure} .legend > *')]"
+        names = chromium.ask(f"{legend}.map((entry) => entry.textContent)")
+        assert names
+        assert all(f">{name}</text>" in drawing for name in names)
+        question = chromium.ask(f"document.querySelector('#{figure} .question').textContent")
+        assert question.split()[-1] in drawing, "not cut"
+        assert 'class="other"' not in drawing, "the handle of the page is no data"
+        outside = f"""(() => {{
+            const place = document.body.appendChild(document.createElement("div"));
+            place.innerHTML = {json.dumps(drawing)};
+            const whole = place.firstChild.getBoundingClientRect();
+            const texts = [...place.querySelectorAll("text")].filter((text) => {{
+                const box = text.getBoundingClientRect();
+                return box.left < whole.left || box.right > whole.right;
+            }}).map((text) => text.textContent);
+            place.remove();
+            return texts;
+        }})()"""
+        assert chromium.ask(outside) == []
+
+
+def test_a_figure_is_saved_with_300_dots_per_inch(chromium: Browser) -> None:
+    chromium.show(width=1280, height=800, scheme="light")
+    content = b64decode(saved(chromium, "depth-against-budget", "PNG").partition(",")[2])
+    with Image.open(io.BytesIO(content)) as image:
+        image.load()
+        assert [round(dots) for dots in image.info["dpi"]] == [300, 300]
+        assert image.width > 3000

@@ -111,6 +111,7 @@ def test_the_advice_says_how_sure_it_is(optima: Optima) -> None:
     )
     said = "Depth 1 is best (95\u00a0% interval: 1); no shallower model exists."
     assert advice(shallowest) == said
+    assert "edge; depth 1 is best, and no shallower model exists." in summary([shallowest])
 
 
 def test_the_report_says_what_the_data_do_not_show(study: Records, optima: Optima) -> None:
@@ -191,7 +192,9 @@ def test_the_next_steps_name_the_largest_settled_budget(study: Records, optima: 
     ]
     assert "fathom train best.yaml --params 1M" in visible(page_of(found, ()))
     assert next_steps(unsettled, "runs/x") == []
-    assert "What next What the lines above say" in visible(page_of(unsettled, ()))
+    assert "What next No budget is settled; its line above says what to do." in visible(
+        page_of(unsettled, ())
+    )
 
 
 def test_an_interval_that_ends_at_a_tested_end_is_a_caveat(optima: Optima) -> None:

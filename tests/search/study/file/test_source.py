@@ -75,6 +75,12 @@ def test_only_the_first_mistakes_of_a_file_are_listed(tmp_path: Path) -> None:
     assert told[-1] == "x.yaml: 12 more mistakes"
 
 
+def test_a_folder_is_no_study_and_its_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("study: one")
+    with pytest.raises(ConfigError, match=f"name the file in it, {tmp_path}/config.yaml"):
+        load(tmp_path)
+
+
 def test_set_values_override_the_file_and_its_mistakes(tmp_path: Path) -> None:
     changes = ("train.batch_size=16", "trials=3", "objective.context=64", "budgets=[8k, 1M]")
     config = loaded(tmp_path, GOOD, *changes, "train.batch_size=32", "model.gated=true")

@@ -5,7 +5,6 @@ import signal
 import socket
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
@@ -73,13 +72,11 @@ def test_ctrl_c_and_signals_end_the_page_alike(end: signal.Signals) -> None:
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-def test_the_page_names_a_taken_port_and_a_missing_store(place: Place, tmp_path: Path) -> None:
+def test_the_page_names_a_taken_port(place: Place) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(TrackingError, match=f"needs a free port, got 127.0.0.1:{port}"):
             open_ui(place.uri, key=Key(), port=port)
-    with pytest.raises(ValueError, match="run a study first"):
-        open_ui(f"sqlite:///{tmp_path}/none.db", key=Key())
 
 
 async def refuse(_scope: object, _receive: object, send: Callable[..., Awaitable[None]]) -> None:

@@ -252,6 +252,24 @@ def test_a_study_that_is_concluded_again_ends_when_its_last_trial_did(place: Pla
     assert {run.info.end_time for run in place.runs()} == {round((STARTED + 60) * 1000)}
 
 
+def test_a_budget_that_was_done_before_an_interrupt_ends_as_finished(place: Place) -> None:
+    writer = place.writer()
+    writer.write_trial(trial())
+    writer.end(concluded=False)
+    assert place.find("1M").info.status == "KILLED"
+    later = replace(trial(budget=2_000_000), ended=STARTED + 900)
+    writer = place.writer()
+    for record in (trial(), later):
+        writer.write_trial(record)
+    writer.write_conclusion(
+        replace(answers(optimum(), optimum(budget=2_000_000)), records=(trial(), later))
+    )
+    writer.end(concluded=True)
+    found = [place.find(f"{size} → depth 6").info for size in ("1M", "2M")]
+    assert [run.status for run in found] == ["FINISHED", "FINISHED"]
+    assert [run.end_time - run.start_time for run in found] == [60_000, 900_000]
+
+
 def test_an_interrupted_study_says_so_until_it_is_resumed(place: Place) -> None:
     def said() -> set[str]:
         experiment = MlflowClient(place.uri).get_experiment_by_name("demo")
