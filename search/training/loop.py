@@ -19,6 +19,7 @@ from fathom.models.network.transformer import Transformer
 from fathom.models.optim import set_learning_rate
 from fathom.models.options import Residual
 from fathom.objectives.contract import Batch, Model, Objective
+from fathom.objectives.errors import ObjectiveError
 from fathom.search.records import derive_seed
 from fathom.search.training.evaluation import (
     autocast,
@@ -216,6 +217,9 @@ def _backward_in_parts(
         with ranks.accumulating(network, last=len(losses) == len(parts) - 1):
             with autocast(training.device, training.plan):
                 loss = loss_of(network, part)
+            if not isinstance(loss, Tensor) or loss.numel() != 1:
+                got = f"a tensor {(*loss.shape,)}" if isinstance(loss, Tensor) else repr(loss)[:60]
+                raise ObjectiveError(f"`loss` of the objective must return one number, got {got}")
             if weight is not None:
                 loss = loss * weight
             ranks.backward(loss)

@@ -17,7 +17,7 @@ from urllib.request import url2pathname
 from fathom.search.formatting import visible
 from fathom.search.run_folder import is_named_store
 from fathom.search.study.store_uri import TrackingError, is_locked, sqlite_path
-from fathom.search.tracking.stores.made_here import is_plain, strangeness
+from fathom.search.tracking.stores.made_here import NO_PLAIN_FILE, is_plain, strangeness
 from fathom.search.tracking.stores.messages import TrackedStudy
 
 ADDRESSES = (
@@ -59,9 +59,10 @@ def strange_store(uri: str) -> str:
 
 
 def _refusal(problem: str, path: Path) -> str:
+    trust = "" if problem.endswith(NO_PLAIN_FILE) else ", or add --trust"
     return problem and visible(
         f"{problem}, as in a folder that was copied, moved or made by somebody else; delete "
-        f"{path} and what SQLite keeps beside it to have it made again, or add --trust"
+        f"{path} and what SQLite keeps beside it to have it made again{trust}"
     )
 
 

@@ -20,6 +20,8 @@ from fathom.search.version import MLFLOW, installed_version
 
 JOURNALS = ("-journal", "-wal", "-shm")
 """Endings in the names of the files that SQLite keeps beside a database."""
+NO_PLAIN_FILE = "is a link, has another name elsewhere or is no plain file"
+"""End of a sentence on a file of a store that is never opened."""
 MARK = slice(68, 72)
 """Bytes of SQLite's header with the `application_id`, a number that each store is given when it is
 made."""
@@ -51,7 +53,7 @@ def strangeness(path: Path) -> str:
     beside = [path.with_name(path.name + end) for end in JOURNALS]
     for file in filter(os.path.lexists, (path, *beside)):
         if not is_plain(file):
-            return f"{file} is a link, has another name elsewhere or is no plain file"
+            return f"{file} {NO_PLAIN_FILE}"
     if not path.exists():
         left = next(filter(Path.exists, beside), None)
         return f"{left} is of a store that is not there" if left else ""

@@ -49,6 +49,17 @@ def test_the_loss_falls_from_chance_to_almost_nothing() -> None:
     assert last.train_loss < first.train_loss
 
 
+@pytest.mark.parametrize(
+    ("loss", "got"), [(None, "None"), (0.5, "0.5"), (torch.zeros(3), r"a tensor \(3,\)")]
+)
+def test_a_loss_that_is_not_one_number_is_refused(
+    loss: object, got: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Successor, "loss", lambda *_: loss)
+    with pytest.raises(ObjectiveError, match=f"must return one number, got {got}"):
+        run_to_end(new_training())
+
+
 @pytest.mark.parametrize("metrics", [None, {"accuracy": 1.0}])
 def test_an_evaluation_without_a_loss_is_refused_with_what_it_returned(
     metrics: object, monkeypatch: pytest.MonkeyPatch

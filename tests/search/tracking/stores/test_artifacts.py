@@ -124,7 +124,9 @@ def test_what_is_no_plain_file_of_a_store_is_refused_at_once(
             os.link(victim, file)
         case _:
             file.mkdir()
-    assert str(file) in strange_artifacts(uri, STUDY)
+    problem = strange_artifacts(uri, STUDY)
+    assert str(file) in problem
+    assert "--trust" not in problem, "it is not opened either way"
     assert victim.read_text() == "mine"
 
 
