@@ -9,8 +9,8 @@ from typing import Any
 from fathom.search.formatting import printable
 from fathom.search.tables.errors import TableError
 
-MOST_ROWS = 10_000_000
-"""Largest number of rows of a table, or of lines with numbers in logs."""
+MOST_ROWS = 4_000_000
+"""Largest number of rows of a table, some 17 seconds to read, or of lines with numbers in logs."""
 MOST_COLUMNS = 20_000
 """Largest number of columns of a table; trackers export a thousand or two."""
 KINDS = "a CSV or TSV file (also .gz), JSON (.json, .jsonl), Markdown (.md) or parquet"
