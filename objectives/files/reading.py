@@ -93,13 +93,29 @@ def matches(pattern: str) -> list[Path]:
         ObjectiveError: when it would search the whole disk, or matches too many files.
     """
     check_bounded(pattern)
-    found = list(islice(glob.iglob(pattern, recursive=True), MOST_MATCHES + 1))
+    found = list(islice(dict.fromkeys(_globbed(Path(pattern))), MOST_MATCHES + 1))
     if len(found) > MOST_MATCHES:
         raise ObjectiveError(
             f"a glob must match at most {MOST_MATCHES:,} files, got more for {pattern!r}; name a "
             "folder further down, or join the files"
         )
     return [Path(match) for match in sorted(found)]
+
+
+def _globbed(pattern: Path) -> Iterator[str]:
+    """What a glob matches; `**` enters each folder once, since links may lead in circles."""
+    parts = pattern.parts
+    if "**" not in parts:
+        yield from glob.iglob(str(pattern))
+        return
+    at, seen = parts.index("**"), set[str]()
+    for top in glob.iglob(os.path.join(*parts[:at])) if at else ["."]:
+        for folder, below, _ in os.walk(top, followlinks=True):
+            real = os.path.realpath(folder)
+            below[:] = [] if real in seen else [n for n in below if not n.startswith(".")]
+            if real not in seen:
+                yield from _globbed(Path(glob.escape(folder), *(parts[at + 1 :] or ["*"])))
+            seen.add(real)
 
 
 def digest_of(parts: Iterable[str | bytes]) -> str:

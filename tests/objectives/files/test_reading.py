@@ -43,6 +43,18 @@ def test_a_link_to_the_whole_disk_is_the_whole_disk(tmp_path: Path) -> None:
             check_bounded(str(place))
 
 
+def test_links_in_circles_are_entered_once(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.txt").touch()
+    for name in "bcdefghi":
+        (tmp_path / name).symlink_to(".")
+    outside = tmp_path / "in" / "linked"
+    outside.symlink_to(tmp_path / "in")
+    for pattern in ("**/*.txt", "in/**/*.txt", "**/in/**"):
+        assert tmp_path / "in" / "a.txt" in matches(f"{tmp_path}/{pattern}")
+    assert len(matches(f"{tmp_path}/**/*.txt")) == 1
+
+
 def test_a_glob_matches_in_order_and_only_so_many(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
