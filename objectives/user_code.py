@@ -62,6 +62,7 @@ def named(place: str, kind: str) -> tuple[ModuleType, Any]:
     folder = search_working_folder()
     try:
         module = importlib.import_module(module_name)
+        return module, getattr(module, name, None)
     except NOT_OF_USERS:
         raise
     except BaseException as error:
@@ -79,7 +80,6 @@ def named(place: str, kind: str) -> tuple[ModuleType, Any]:
         raise UserCodeError(
             f"the module of {kind} {place} must be importable from {folder}, got {reason}; {remedy}"
         ) from error
-    return module, getattr(module, name, None)
 
 
 def own_modules() -> list[str]:

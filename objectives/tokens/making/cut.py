@@ -157,7 +157,13 @@ class Cutter:
         if self._settings.as_bytes:
             return [np.frombuffer(content, np.uint8).astype(dtype) for content in contents]
         if self._settings.tokenizer is not None:
-            encoded = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+            try:
+                encoded = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+            except Exception as error:  # such as an unknown token that its vocabulary lacks
+                raise ObjectiveError(
+                    f"--tokenizer must cut {block.path}, got {str(error).splitlines()[0]}; name "
+                    "another"
+                ) from error
             return [np.array(encoding.ids, dtype) for encoding in encoded]
         ids = [np.frombuffer(content, np.int64) for content in contents]
         for document_ids in ids:

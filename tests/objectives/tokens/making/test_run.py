@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
 
 from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.tokens.making import run, writer
@@ -248,6 +249,14 @@ def test_what_does_not_suit_is_refused_and_leaves_no_index(wrong: str, tmp_path:
         make(source, tmp_path / "out", **settings)
     assert "\n" not in str(error.value)
     assert not (tmp_path / "out" / "index.json").exists()
+
+
+def test_a_tokenizer_that_fails_is_one_line(tmp_path: Path) -> None:
+    words = Tokenizer(WordLevel({"a": 0, "</s>": 1}, unk_token="none"))
+    words.save(str(tmp_path / "words.json"))
+    (tmp_path / "in.txt").write_text("b")
+    with pytest.raises(ObjectiveError, match=r"must cut .*in\.txt, got .*UNK.*; name another"):
+        make(tmp_path / "in.txt", tmp_path / "out", tokenizer=str(tmp_path / "words.json"))
 
 
 def test_workers_cut_as_one_process_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
