@@ -80,7 +80,9 @@ def rows_of(label: str, rows: Sequence[dict[str, Any]]) -> OpenTable:
     """A table from rows of name -> value; rows may have different names."""
     names = list(dict.fromkeys(chain.from_iterable(rows)))
     values = ([row.get(name) for name in names] for row in rows)
-    return OpenTable(label, names, enumerate(values, 1))
+    return OpenTable(
+        label, [*map(str, names)], enumerate(values, 1)
+    )  # a database may name by bytes
 
 
 def flat_names(row: dict[str, Any], head: str = "") -> dict[str, Any]:

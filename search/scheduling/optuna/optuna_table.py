@@ -22,6 +22,7 @@ from fathom.search.study.store_uri import (
     OPTUNA,
     first_line,
     has_studies,
+    pipe_beside,
     sqlite_path,
     without_credentials,
 )
@@ -67,11 +68,11 @@ def read_study(address: str, name: str | None) -> Study:
     left = Counter(trial.state.name.lower() for trial in trials if not rows[trial.number])
     states = ", ".join(f"{count} {state}" for state, count in left.items())
     note = f"{left.total()} of {len(trials)} trials without a final loss: left out ({states})"
-    return study.study_name, [*chain(*rows.values())], (note,) * bool(left), maximises
+    return str(study.study_name), [*chain(*rows.values())], (note,) * bool(left), maximises
 
 
 def _chosen(studies: list[FrozenStudy], name: str | None, shown: str) -> FrozenStudy:
-    names = [study.study_name for study in studies]
+    names = [str(study.study_name) for study in studies]  # may be bytes
     if name is None and len(studies) == 1:
         return studies[0]
     if name in names:
@@ -94,6 +95,8 @@ def _storage(address: str, shown: str) -> Iterator[BaseStorage]:
     path = sqlite_path(plain) if "://" in plain else Path(plain)
     if path is not None and not path.is_file():
         raise ConfigError(f"Optuna must be able to read {shown}, got no file there; check the path")
+    if path is not None and (pipe := pipe_beside(path)):
+        raise ConfigError(f"Optuna must be able to read {shown}, got {pipe}, no file; move it away")
     try:
         if "://" in plain:
             yield RDBStorage(plain, skip_table_creation=True)

@@ -1,6 +1,7 @@
 """The command `analyse`, as a person types it."""
 
 import json
+import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -192,6 +193,14 @@ def test_a_study_of_optuna_is_a_table(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "got 'mime'; did you mean 'mine'?" in said(database, "--experiment", "mime")[2]
     missing = said(f"optuna:sqlite:///{tmp_path / 'none.db'}")
     assert (missing[0], missing[2].count("\n")) == (2, 1)
+    os.mkfifo(pipe := tmp_path / "optuna.db-journal")
+    assert said(f"optuna:{database}")[2].endswith(f"got {pipe}, no file; move it away\n")
+    pipe.unlink()
+    with closing(sqlite3.connect(tmp_path / "optuna.db")) as changed:
+        changed.execute("UPDATE studies SET study_name = x'ff'")
+        changed.execute("UPDATE trial_user_attributes SET key = x'fe' WHERE key != 'n_params'")
+        changed.commit()
+    assert said(database)[0::2] == (0, "")
     monkeypatch.setattr(optuna_table, "MOST_BYTES", 1000)
     large = said(f"optuna:{journal}")[2]
     assert "1,000 bytes, got " in large
