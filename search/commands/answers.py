@@ -204,7 +204,7 @@ def predict(
 
         law = str(one_run(Path(law), horizon).folder.path)
     _check_predict(ladder, params=params, tokens=tokens, doubling=doubling, maps=maps)
-    with source_errors(" ".join(map(str, ladder or [law]))):
+    with source_errors(" ".join(map(str, ladder)) if ladder else law):
         if ladder:
             from fathom.search.commands import ladder as checking
             from fathom.search.report.terminal.tables import terminal
