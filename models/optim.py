@@ -344,5 +344,6 @@ def _check_moments(state: dict[str, Any], weights: list[Tensor], names: tuple[st
     weights', which a fused step would not notice."""
     for index, moments in state["state"].items():
         shapes = {name: torch.Size() if name == "step" else weights[index].shape for name in names}
-        if {name: moment.shape for name, moment in moments.items()} != shapes:
+        known = {name: moment.shape for name, moment in moments.items() if not moment.is_meta}
+        if known != shapes:
             raise ValueError(f"the moments of weight {index} must have the shapes {shapes}")

@@ -149,6 +149,8 @@ class TrialLog:
             return None
         state = with_parts(state, self._path, lambda: {"training": like()})
         self._points = [from_values(CurvePoint, point) for point in state["points"]]
+        if any(point.tokens != point.step * self._tokens_per_step for point in self._points):
+            raise ValueError("its curve has other tokens than its steps")
         self._layers = dict(state["layers"])
         training: dict[str, Any] = state["training"]
         return training

@@ -126,6 +126,10 @@ FORGED: dict[str, Change] = {
     "no step": lambda state: state["training"].update(step="x"),
     "no seconds": lambda state: state["training"].update(train_seconds=None),
     "a point of text": lambda state: state["points"][0].update(loss="x"),
+    "a point of other tokens": lambda state: state["points"][0].update(tokens=10**30),
+    "a moment without numbers": lambda state: moments(state).update(
+        exp_avg=moments(state)["exp_avg"].to("meta")
+    ),
     "no layers": lambda state: state.update(layers=None),
     "a moment of another shape": lambda state: moments(state).update(exp_avg=torch.zeros(3)),
     "a moment of a huge shape": lambda state: moments(state).update(
