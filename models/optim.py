@@ -14,6 +14,9 @@ from fathom.models.muon import BatchedMuon
 from fathom.models.parametrization import MATRICES, OptimizerName, Role, muon_norm
 from fathom.models.shape import Shape
 
+ADAM, MUON = ("step", "exp_avg", "exp_avg_sq"), ("momentum_buffer",)
+"""Names of the tensors that the optimizers keep for each weight."""
+
 
 class ClippedAdamW(torch.optim.AdamW):
     """Fused AdamW that clips gradients while it reads them and lists its tensors only once.
@@ -38,8 +41,10 @@ class ClippedAdamW(torch.optim.AdamW):
         numbers in the groups."""
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Loads a state and drops the cached lists of its tensors."""
-        torch.optim.AdamW.load_state_dict.__wrapped__(self, state_dict)  # type: ignore[attr-defined]
+        """Loads the moments of a state and drops the cached lists of them; settings are its own."""
+        _check_moments(state_dict, self.own(self.parameters_P), ADAM)
+        own = {"param_groups": ClippedAdamW.state_dict(self)["param_groups"]}
+        torch.optim.AdamW.load_state_dict.__wrapped__(self, state_dict | own)  # type: ignore[attr-defined]
         self._moments = []
 
     @property
@@ -212,9 +217,12 @@ class MuonAdamW:
         return {"adamw": self._adamw.state_dict(), "muon": self._muon.state_dict()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Loads the states of Muon and of AdamW."""
+        """Loads the moments of Muon and of AdamW; settings are their own."""
         self._adamw.load_state_dict(state_dict["adamw"])
-        self._muon.load_state_dict(state_dict["muon"])
+        matrices = [matrix for group in self._muon.param_groups for matrix in group["params"]]
+        _check_moments(state_dict["muon"], matrices, MUON)
+        own = {"param_groups": self._muon.state_dict()["param_groups"]}
+        self._muon.load_state_dict(state_dict["muon"] | own)
 
 
 Optimizer = ClippedAdamW | MuonAdamW
@@ -329,3 +337,13 @@ def rate_at(step: int, *, steps: int, warmup_steps: int, cooldown_steps: int) ->
         return (step + 1) / warmup_steps
     remaining = steps - step
     return min(1.0, remaining / (cooldown_steps + 1))
+
+
+def _check_moments(state: dict[str, Any], weights: list[Tensor], names: tuple[str, ...]) -> None:
+    """Raises `ValueError` for a state with other moments than `names`, or of other shapes than the
+    weights', which a fused step would not notice."""
+    for index, moments in state["state"].items():
+        shapes = {name: torch.Size() if name == "step" else weights[index].shape for name in names}
+        known = {name: moment.shape for name, moment in moments.items() if not moment.is_meta}
+        if known != shapes:
+            raise ValueError(f"the moments of weight {index} must have the shapes {shapes}")

@@ -25,6 +25,15 @@ class OwnModelError(ValueError):
     """A user's own model that can't be searched; the message is one line."""
 
 
+def one_line(error: BaseException) -> str:
+    """The type and text of an error of a user's code, on one line."""
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - a user's class may have a `__str__` that fails
+        text = "an error without a text"
+    return " ".join(f"{type(error).__name__}: {text}".split())
+
+
 @dataclass(frozen=True, slots=True)
 class OwnRecipe:
     """A user's function that builds models, and how their weights are initialised and trained."""
@@ -59,12 +68,13 @@ class OwnRecipe:
     def check(self) -> None:
         """Raises `OwnModelError` if the function can't be given a shape."""
         kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+        variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
         offered = (*SIZES, SCALES) if self.roles else SIZES
         foreign = [
             name
             for name, parameter in self.parameters.items()
             if parameter.default is inspect.Parameter.empty
-            and parameter.kind is not inspect.Parameter.VAR_KEYWORD
+            and parameter.kind not in variadic
             and not (name in offered and parameter.kind in kinds)
         ]
         lacking = [name for name in REQUIRED if not self.takes(name)]

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from fathom.models.recipe import one_line
 from fathom.objectives.errors import ObjectiveError
 
 PLACE_PATTERN = r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*$"
@@ -62,6 +63,7 @@ def named(place: str, kind: str) -> tuple[ModuleType, Any]:
     folder = search_working_folder()
     try:
         module = importlib.import_module(module_name)
+        return module, getattr(module, name, None)
     except NOT_OF_USERS:
         raise
     except BaseException as error:
@@ -79,7 +81,6 @@ def named(place: str, kind: str) -> tuple[ModuleType, Any]:
         raise UserCodeError(
             f"the module of {kind} {place} must be importable from {folder}, got {reason}; {remedy}"
         ) from error
-    return module, getattr(module, name, None)
 
 
 def own_modules() -> list[str]:
@@ -94,11 +95,6 @@ def own_modules() -> list[str]:
         if isinstance(places[0], str) and Path(places[0]).resolve().parent == folder:
             found.append(str(Path(places[0]).resolve()))
     return sorted(found)
-
-
-def one_line(error: BaseException) -> str:
-    """The type and text of an error on one line."""
-    return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 def search_working_folder() -> str:

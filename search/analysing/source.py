@@ -13,6 +13,7 @@ from pathlib import Path
 from fathom.models.shape import Count
 from fathom.models.spend import Coin
 from fathom.models.unit import UNITS
+from fathom.objectives.files.reading import check_bounded, source_errors
 from fathom.search.formatting import printable, shell_command
 from fathom.search.run_folder import RunFolder
 from fathom.search.study.file.errors import ConfigError
@@ -126,7 +127,17 @@ def answer_source(
     Raises:
         ValueError: when the source can't be read, or lacks what is asked.
     """
-    told = parse_maps(maps)
+    with source_errors(source):
+        if "://" not in source:
+            check_bounded(source)
+        return _answer(source, parse_maps(maps), maps, question, experiment, lines)
+
+
+def _answer(
+    source: str, told: Mapping[str, str], maps: Sequence[str], question: TableQuestion,
+    experiment: str | None, lines: Sequence[str],
+) -> Analysis:  # fmt: skip
+    """The answers of a source; `told` are `maps` as Fathom's names by theirs."""
     if lines:
         _check_logs(source, experiment)
     if is_wandb(source):

@@ -195,6 +195,7 @@ def predict(
     through their losses, and the same ladder at the law's depths. Without CONFIGS and a size: a
     table, the sizes of GPT-3 by levine2020 or a run's budgets by its own law.
     """
+    from fathom.objectives.files.reading import source_errors
     from fathom.search.commands import predict as predictions
     from fathom.search.contract.reply import Reply
 
@@ -203,21 +204,22 @@ def predict(
 
         law = str(one_run(Path(law), horizon).folder.path)
     _check_predict(ladder, params=params, tokens=tokens, doubling=doubling, maps=maps)
-    if ladder:
-        from fathom.search.commands import ladder as checking
-        from fathom.search.report.terminal.tables import terminal
+    with source_errors(" ".join(map(str, ladder)) if ladder else law):
+        if ladder:
+            from fathom.search.commands import ladder as checking
+            from fathom.search.report.terminal.tables import terminal
 
-        found = checking.check_ladder(ladder, law, doubling, maps or ())
-        reply = Reply(command="predict", ladder=found)
-        show = partial(checking.print_ladder, found, terminal())
-    elif params is None:
-        table = predictions.predict_table(law)
-        reply = Reply(command="predict", law_table=table)
-        show = partial(predictions.print_table, table)
-    else:
-        answer = predictions.predict_size(params, law, tokens)
-        reply = Reply(command="predict", size=answer)
-        show = partial(predictions.print_prediction, answer)
+            found = checking.check_ladder(ladder, law, doubling, maps or ())
+            reply = Reply(command="predict", ladder=found)
+            show = partial(checking.print_ladder, found, terminal())
+        elif params is None:
+            table = predictions.predict_table(law)
+            reply = Reply(command="predict", law_table=table)
+            show = partial(predictions.print_table, table)
+        else:
+            answer = predictions.predict_size(params, law, tokens)
+            reply = Reply(command="predict", size=answer)
+            show = partial(predictions.print_prediction, answer)
     if as_json:
         print_reply(reply)
     else:

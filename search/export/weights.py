@@ -46,7 +46,7 @@ def write_weights(model: ExportedModel, name: str, source: Path, folder: Path) -
     shape, parametrization = model.best.shape, model.config.model.parametrization.build()
     with torch.device("meta"):
         wanted = class_of(shape)(shape, parametrization).state_dict()
-    if state is None or {k: v.shape for k, v in state.items()} != _sizes(wanted):
+    if state is None or _sizes(state) != _sizes(wanted) or any(v.is_meta for v in state.values()):
         raise ConfigError(
             f"{file} does not hold the weights that `fathom train` writes at its end; "
             "run the training to its end"
@@ -220,8 +220,14 @@ def named(plain: Weights, architecture: Architecture) -> Weights:
     }
 
 
-def _sizes(state: Weights) -> dict[str, torch.Size]:
-    return {name: weight.shape for name, weight in state.items()}
+def _sizes(state: Mapping[str, object]) -> dict[str, torch.Size | None]:
+    """Sizes of weights; None for what no weight can be."""
+    return {
+        name: weight.shape
+        if isinstance(weight, Tensor) and weight.is_floating_point() and not weight.is_sparse
+        else None
+        for name, weight in state.items()
+    }
 
 
 def _save(weights: Weights, model: ExportedModel, name: str, folder: Path) -> None:

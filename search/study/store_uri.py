@@ -38,8 +38,8 @@ DRIVERS = {
     "psycopg": "run `pip install 'fathom-depth[postgres]'`",
 }
 """What to do if the driver of a database is not installed, by the driver's module."""
-
-
+JOURNALS = ("-journal", "-wal", "-shm")
+"""Endings in the names of the files that SQLite keeps beside a database."""
 OPTUNA = "optuna:"
 """Prefix that marks an address as Optuna's if it could be MLflow's too."""
 
@@ -230,8 +230,17 @@ def is_optuna(address: str) -> bool:
     return isinstance(line, dict) and "op_code" in line
 
 
+def pipe_beside(database: Path) -> Path | None:
+    """What has the name of a journal of an SQLite file but is no file, so that SQLite might wait
+    for it for ever; None if there is none."""
+    beside = [database.with_name(database.name + end) for end in JOURNALS]
+    return next((file for file in beside if file.exists() and not file.is_file()), None)
+
+
 def has_studies(path: Path) -> bool:
     """True for an SQLite file with Optuna's tables."""
+    if pipe_beside(path):
+        return False
     query = "SELECT count(*) FROM sqlite_master WHERE name IN ('studies', 'trial_params')"
     try:
         with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:

@@ -9,8 +9,8 @@ from typing import Any
 from fathom.search.formatting import printable
 from fathom.search.tables.errors import TableError
 
-MOST_ROWS = 10_000_000
-"""Largest number of rows of a table, or of lines with numbers in logs."""
+MOST_ROWS = 4_000_000
+"""Largest number of rows of a table, some 17 seconds to read, or of lines with numbers in logs."""
 MOST_COLUMNS = 20_000
 """Largest number of columns of a table; trackers export a thousand or two."""
 KINDS = "a CSV or TSV file (also .gz), JSON (.json, .jsonl), Markdown (.md) or parquet"
@@ -80,7 +80,9 @@ def rows_of(label: str, rows: Sequence[dict[str, Any]]) -> OpenTable:
     """A table from rows of name -> value; rows may have different names."""
     names = list(dict.fromkeys(chain.from_iterable(rows)))
     values = ([row.get(name) for name in names] for row in rows)
-    return OpenTable(label, names, enumerate(values, 1))
+    return OpenTable(
+        label, [*map(str, names)], enumerate(values, 1)
+    )  # a database may name by bytes
 
 
 def flat_names(row: dict[str, Any], head: str = "") -> dict[str, Any]:

@@ -239,12 +239,19 @@ class Training:
         return self.state_dict() | {"best": {"weights": weights}}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resumes from a state saved by `state_dict`."""
+        """Resumes from a state saved by `state_dict`.
+
+        Raises:
+            Exception: when it is of another training, or was changed.
+        """
+        if not (state["step"] in range(self.plan.steps + 1) and 0 <= state["train_seconds"] < 1e12):
+            raise ValueError(f"it has {state['step']} steps, and the training {self.plan.steps}")
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
-        self.step = state["step"]
+        self.step = int(state["step"])
         self.train_seconds = state["train_seconds"]
-        self.micro_batches = max(self.micro_batches, state.get("micro_batches", 1))
+        kept = min(state.get("micro_batches", 1), self.plan.batch_size)
+        self.micro_batches = max(self.micro_batches, kept)
         if "best" in state:
             self.best, self.ended = BestWeights(**state["best"]), state["ended"]
         for name in SINCE_EVALUATION:

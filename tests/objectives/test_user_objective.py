@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fathom.objectives.prepare import prepare
-from fathom.objectives.user_code import own_modules, user_code
+from fathom.objectives.user_code import named, own_modules, user_code
 from fathom.objectives.user_objective import UserObjectiveConfig
 from fathom.search.commands.train_best import train_best
 from fathom.search.export.best import BestShape
@@ -128,6 +128,20 @@ def test_an_invalid_objective_is_refused_in_one_line(
 ) -> None:
     with refused(*words, name):
         prepare(UserObjectiveConfig(name=name, context=8, **settings))
+
+
+def test_a_module_that_raises_whenever_it_is_asked_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sulky.py").write_text("def __getattr__(name): raise RuntimeError(name)")
+    monkeypatch.chdir(tmp_path)
+    with refused("sulky:Task must be importable", "sulky.py", "RuntimeError: Task"):
+        named("sulky:Task", "objective")
+    (tmp_path / "mute.py").write_text(
+        "class Mute(Exception):\n    def __str__(self): raise ValueError\nraise Mute"
+    )
+    with refused("mute:Task must be importable", "Mute: an error without a text"):
+        named("mute:Task", "objective")
 
 
 def test_ctrl_c_in_a_users_code_stays_ctrl_c() -> None:

@@ -9,7 +9,7 @@ from tokenizers import AddedToken, Tokenizer
 from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.text.encode import bytes_tokenizer, learned_bpe
 from fathom.objectives.text.tokenizer import BPE, BYTES, bpe_ids
-from fathom.objectives.tokens.making.cut import split_of, texts_of
+from fathom.objectives.tokens.making.cut import portions, split_of, texts_of
 from fathom.objectives.tokens.making.sources import SourceFile, read_blocks
 from fathom.objectives.tokens.shards import TRAIN
 from fathom.objectives.tokens.tokenizers import id_count, read_tokenizer
@@ -95,4 +95,4 @@ def _sample(files: Sequence[SourceFile], field: str, validation: float) -> Itera
                         f"{type(text).__name__}; name another --field, or --tokenizer ids"
                     )
                 if split_of(text.encode(), validation) == TRAIN:
-                    yield text
+                    yield from portions(text)

@@ -22,6 +22,8 @@ from fathom.objectives.tokens.making.sources import TextBlock
 from fathom.objectives.tokens.shards import TRAIN, VALIDATION
 
 HASH_BYTES = 8
+PORTION = 1 << 18
+"""Most letters of a text that a tokenizer takes at once: it takes 150 times as much memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +101,23 @@ def _json_texts(lines: bytes, field: str) -> Iterator[str]:
         yield text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
+def portions(text: str) -> Iterator[str]:
+    """The parts of a long text, each of at most `PORTION` letters and ending before a blank or line
+    end if it has one.
+
+    >>> [*map(len, portions("word " * 100_000))]
+    [262139, 237861]
+    """
+    begin = 0
+    while begin < len(text):
+        end = begin + PORTION
+        if end < len(text):
+            blank = max(text.rfind(" ", begin + 1, end), text.rfind("\n", begin + 1, end))
+            end = blank if blank > 0 else end
+        yield text[begin:end]
+        begin = end
+
+
 def split_of(text: bytes, validation: float) -> str:
     """The split of a document, or of a piece of a long one; its content alone decides it."""
     drawn = int.from_bytes(hashlib.blake2b(text, digest_size=HASH_BYTES).digest())
@@ -157,8 +176,13 @@ class Cutter:
         if self._settings.as_bytes:
             return [np.frombuffer(content, np.uint8).astype(dtype) for content in contents]
         if self._settings.tokenizer is not None:
-            encoded = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
-            return [np.array(encoding.ids, dtype) for encoding in encoded]
+            short = iter(self._encoded([text for text in texts if len(text) <= PORTION], block))
+            return [
+                next(short)
+                if len(text) <= PORTION
+                else np.concatenate([self._encoded([part], block)[0] for part in portions(text)])
+                for text in texts
+            ]
         ids = [np.frombuffer(content, np.int64) for content in contents]
         for document_ids in ids:
             wrong = document_ids[(document_ids < 0) | (document_ids >= self._settings.vocab_size)]
@@ -168,6 +192,16 @@ class Cutter:
                     f"negative, got {wrong[0]} in {block.path}; correct --vocabulary or the ids"
                 )
         return [document_ids.astype(dtype) for document_ids in ids]
+
+    def _encoded(self, texts: Sequence[str], block: TextBlock) -> list[NDArray[Any]]:
+        """The ids of each text."""
+        try:
+            encoded = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+        except Exception as error:  # such as an unknown token that its vocabulary lacks
+            raise ObjectiveError(
+                f"--tokenizer must cut {block.path}, got {str(error).splitlines()[0]}; name another"
+            ) from error
+        return [np.array(encoding.ids, self._settings.dtype) for encoding in encoded]
 
     def _joined(self, block: TextBlock, ids: list[NDArray[Any]], places: list[int]) -> NDArray[Any]:
         """The ids of a split in one array, with `end` between documents but not between

@@ -6,10 +6,12 @@ import shlex
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from fathom.objectives.errors import ObjectiveError
@@ -20,13 +22,14 @@ from fathom.objectives.tokens.formats import ARROW, DATASETS, STATE
 from fathom.objectives.tokens.shards import TRAIN
 
 BLOCK_BYTES = 1 << 20
-LONGEST_LINE = 1 << 28
-"""Bytes of a line above which a file can't be one of JSON lines."""
+LONGEST_DOCUMENT = 1 << 26
+"""Most bytes of a line of JSON, or of a document in a table."""
 ROWS_AT_ONCE = 256
-"""Rows of a table in a block."""
+"""Most rows of a table in a block."""
+ROWS_BYTES = 1 << 26
+"""Approximate most bytes of the rows in a block."""
 GZIP, ZSTD = ".gz", ".zst"
 JSON_LINES, PARQUET = (".jsonl", ".ndjson", ".json"), ".parquet"
-SYSTEM_FILES = ("/proc", "/sys")
 LONG_WINDOW = "too much memory"
 """Words by which the error of a zstd frame with too long a window is recognised."""
 UNREADABLE = (OSError, EOFError, zlib.error, pa.ArrowException)
@@ -72,8 +75,6 @@ def find_sources(source: str) -> list[SourceFile]:
         ObjectiveError: when there are none.
     """
     path = os.path.expanduser(source)
-    if any(Path(os.path.realpath(path)).is_relative_to(folder) for folder in SYSTEM_FILES):
-        raise ObjectiveError(f"SOURCE must not be a system file, got {source!r}; name text")
     check_bounded(path)
     if os.path.isdir(path) and (dataset := _dataset(Path(path))):
         return [_source(file) for file in arrow.files_of(dataset)]
@@ -181,10 +182,10 @@ def _bytes(file: SourceFile, before: int) -> Iterator[TextBlock]:
 def _end(text: bytes, file: SourceFile) -> int:
     """Number of bytes that make a block; 0 if more must be read first."""
     end = text.rfind(b"\n") + 1
-    if file.kind == "lines" and not end and len(text) > LONGEST_LINE:
+    if file.kind == "lines" and not end and len(text) > LONGEST_DOCUMENT:
         raise ObjectiveError(
             f"{file.path} must have a JSON object in each line, got a line of over "
-            f"{LONGEST_LINE:,} bytes; write one document a line"
+            f"{LONGEST_DOCUMENT:,} bytes; write one document a line, and longer ones as .txt files"
         )
     if file.kind == "lines" or end:
         return end
@@ -198,19 +199,55 @@ def _rows(file: SourceFile, field: str, before: int) -> Iterator[TextBlock]:
     if file.path.suffix == ARROW:
         rows, names, columns = arrow.column_of(file.path, field, ROWS_AT_ONCE)
     else:
-        table = pq.ParquetFile(file.path)
-        rows, names = table.metadata.num_rows, table.schema_arrow.names
-        columns = (batch.column(0) for batch in table.iter_batches(ROWS_AT_ONCE, columns=[field]))
+        rows, names, columns = _parquet(file.path, field)
     if field not in names:
         raise ObjectiveError(
             f"{file.path} must have a column {field}, got {', '.join(names)[:200]}; name it with "
             "--field"
         )
     place = 0
-    for batch in columns:
+    for batch in chain.from_iterable(_slices(batch) for batch in columns):
+        if _longest(batch) > LONGEST_DOCUMENT:
+            raise ObjectiveError(
+                f"{file.path} must have documents of at most {LONGEST_DOCUMENT:,} bytes, got a "
+                f"longer one after row {place:,}; divide it, or write it as a .txt file"
+            )
         texts = [text for text in batch.to_pylist() if text is not None]
         place += len(batch)
         yield TextBlock(
             kind="rows", content=texts, path=str(file.path), place=place, continues=False,
             read=before + file.size * place // max(1, rows),
         )  # fmt: skip
+
+
+def _parquet(path: Path, field: str) -> tuple[int, list[str], Iterator[Any]]:
+    """The number of rows of a file, the names of its columns, and the values of one of them, some
+    rows at a time."""
+    metadata = pq.read_metadata(path)
+    schema = metadata.schema.to_arrow_schema()
+    groups = map(metadata.row_group, range(metadata.num_row_groups))
+    longest = max((group.total_byte_size // max(1, group.num_rows) for group in groups), default=0)
+    # A short text that the file stores once may be that of every row.
+    is_text = longest <= LONGEST_DOCUMENT and field in arrow.text_columns(schema)
+    table = pq.ParquetFile(path, read_dictionary=[field] if is_text else None)
+    batches = table.iter_batches(_rows_at_once(longest), columns=[field])
+    return metadata.num_rows, schema.names, (batch.column(0) for batch in batches)
+
+
+def _rows_at_once(longest: int) -> int:
+    """Number of rows in a block whose longest row has so many bytes."""
+    return max(1, min(ROWS_AT_ONCE, ROWS_BYTES // max(1, longest)))
+
+
+def _slices(values: Any) -> Iterator[Any]:
+    """A column of values, some rows at a time."""
+    rows = _rows_at_once(_longest(values))
+    return (values.slice(start, rows) for start in range(0, len(values), rows))
+
+
+def _longest(values: Any) -> int:
+    """Bytes of the longest text in a column; 0 for a column of anything else."""
+    texts = values.dictionary if pa.types.is_dictionary(values.type) else values
+    if not (pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type)):
+        return 0
+    return pc.max(pc.binary_length(texts)).as_py() or 0

@@ -9,10 +9,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import optuna
 from optuna.storages import BaseStorage, JournalStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend
-from optuna.study import StudyDirection, StudySummary
+from optuna.study import StudyDirection
+from optuna.study._frozen import FrozenStudy
 from optuna.trial import FrozenTrial, TrialState
 
 from fathom.objectives.errors import nearest
@@ -22,6 +22,7 @@ from fathom.search.study.store_uri import (
     OPTUNA,
     first_line,
     has_studies,
+    pipe_beside,
     sqlite_path,
     without_credentials,
 )
@@ -31,6 +32,8 @@ OPERATION = re.compile(rb'"op_code": ?(\d+)')
 CREATIONS = (b"0", b"4")
 """Operations of a journal that create a study or a trial; the order of these lines numbers the
 trials."""
+MOST_BYTES = 100_000_000
+"""Most bytes of a journal: some 160,000 trials, which take 500 MB and 18 seconds to answer."""
 LONGEST_LINE = 1 << 24
 """Most bytes in a line of a journal."""
 MOST_TORN = 8
@@ -51,26 +54,25 @@ def read_study(address: str, name: str | None) -> Study:
     """
     shown = printable(without_credentials(address))
     with _storage(address, shown) as storage:
-        studies = optuna.get_all_study_summaries(storage)
-        summary = _chosen(studies, name, shown)
-        maximises = summary.directions == [StudyDirection.MAXIMIZE]
-        if not maximises and summary.directions != [StudyDirection.MINIMIZE]:
+        study = _chosen(storage.get_all_studies(), name, shown)
+        maximises = study.directions == [StudyDirection.MAXIMIZE]
+        if not maximises and study.directions != [StudyDirection.MINIMIZE]:
             raise ConfigError(
-                f"the study {printable(summary.study_name)!r} of {shown} must have one objective, "
-                f"got {' and '.join(way.name.lower() for way in summary.directions)}; analyse a "
+                f"the study {printable(study.study_name)!r} of {shown} must have one objective, "
+                f"got {' and '.join(way.name.lower() for way in study.directions)}; analyse a "
                 "CSV of its trials with a column of held-out losses, named by --map COLUMN=loss"
             )
-        trials = optuna.load_study(study_name=summary.study_name, storage=storage).trials
+        trials = storage.get_all_trials(study._study_id, deepcopy=False)
     column = "value" if maximises else "loss"
     rows = {trial.number: list(_rows(trial, column)) for trial in trials}
     left = Counter(trial.state.name.lower() for trial in trials if not rows[trial.number])
     states = ", ".join(f"{count} {state}" for state, count in left.items())
     note = f"{left.total()} of {len(trials)} trials without a final loss: left out ({states})"
-    return summary.study_name, [*chain(*rows.values())], (note,) * bool(left), maximises
+    return str(study.study_name), [*chain(*rows.values())], (note,) * bool(left), maximises
 
 
-def _chosen(studies: list[StudySummary], name: str | None, shown: str) -> StudySummary:
-    names = [summary.study_name for summary in studies]
+def _chosen(studies: list[FrozenStudy], name: str | None, shown: str) -> FrozenStudy:
+    names = [str(study.study_name) for study in studies]  # may be bytes
     if name is None and len(studies) == 1:
         return studies[0]
     if name in names:
@@ -93,6 +95,8 @@ def _storage(address: str, shown: str) -> Iterator[BaseStorage]:
     path = sqlite_path(plain) if "://" in plain else Path(plain)
     if path is not None and not path.is_file():
         raise ConfigError(f"Optuna must be able to read {shown}, got no file there; check the path")
+    if path is not None and (pipe := pipe_beside(path)):
+        raise ConfigError(f"Optuna must be able to read {shown}, got {pipe}, no file; move it away")
     try:
         if "://" in plain:
             yield RDBStorage(plain, skip_table_creation=True)
@@ -114,7 +118,13 @@ def _storage(address: str, shown: str) -> Iterator[BaseStorage]:
 
 
 def _check_length(path: Path, shown: str) -> None:
-    """Raises `ConfigError` for a file without line ends, which would be read as a single line."""
+    """Raises `ConfigError` for a file that is too large, or without line ends, which would be read
+    as a single line."""
+    if (size := path.stat().st_size) > MOST_BYTES:
+        raise ConfigError(
+            f"{shown} must have at most {MOST_BYTES:,} bytes, got {size:,}; analyse a CSV of a "
+            "study's trials instead: `study.trials_dataframe().to_csv('trials.csv')`"
+        )
     with path.open("rb") as file:
         while line := file.readline(LONGEST_LINE):
             if len(line) == LONGEST_LINE:

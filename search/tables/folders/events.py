@@ -62,7 +62,7 @@ def read_events(found: Found, keep: Keep, files: SettingsFiles) -> Logged:
         try:
             head = f"{path.parent.name}/" if _is_part(path.parent, found.root) else ""
             _read(path, head, keep, written[path.parent])
-        except (DecodeError, ValueError):
+        except (DecodeError, ValueError, MemoryError):  # of a length that is damaged
             broken.append(found.name(path))
     runs = _whole_runs(written, found.root)
     others = list(dict.fromkeys(tag for run in written.values() for tag in run.others))

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from fathom.models.options import Positions
 from fathom.models.shape import Count, Shape
+from fathom.objectives.files.reading import open_regular
 from fathom.search.analysis.spending.ladder_check import LadderRung
 from fathom.search.formatting import printable
 from fathom.search.tables.errors import TableError
@@ -48,6 +49,8 @@ class Family:
 
 
 ALL, QKV = (True, True, True), (True, False, False)
+LARGEST_BYTES = 1 << 24
+"""Most bytes of a configuration that are read."""
 ATTENTION = ("attention_bias", "attention_bias", False)
 KV, HEAD = "num_key_value_heads", "head_dim"
 GPT = Family(
@@ -198,7 +201,8 @@ def decoder_size(
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        values = json.loads(file.read_bytes())
+        with open_regular(file) as opened:
+            values = json.loads(opened.read(LARGEST_BYTES))
     except (ValueError, RecursionError):
         values = None
     if not isinstance(values, dict):

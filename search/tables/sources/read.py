@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from io import BufferedIOBase, RawIOBase
-from itertools import chain, dropwhile, islice, takewhile
+from itertools import chain, count, dropwhile, islice, takewhile
 from pathlib import Path
 
 from fathom.objectives.files.reading import GZIP
@@ -18,6 +18,7 @@ from fathom.search.tables.columns.cells import THOUSANDS
 from fathom.search.tables.errors import TableError
 from fathom.search.tables.open_table import (
     KINDS,
+    MOST_ROWS,
     OpenTable,
     Row,
     flat_names,
@@ -35,9 +36,10 @@ MOST_JSON, OBJECT = 1 << 28, 128
 """Most characters of all lines of JSON, which are kept in memory, and how many each object counts
 in addition."""
 FIRST_BYTES = 1 << 16
-"""First bytes of a file, which must contain the end of a line unless it is JSON, and no zero
-byte."""
+"""First bytes of a file, which must contain no zero byte."""
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?[kmbt]?|nan|inf", re.IGNORECASE)
+EXCEL = "sep="
+"""Start of a first line that only names the separator, as Excel reads it."""
 SEPARATORS = (",", "\t", ";", "|")
 COMMA = re.compile(r"[-+]?\d+,\d+(e[-+]?\d+)?|[-+]?[1-9]\d{0,2}(\.\d{3})+(,\d+)?", re.IGNORECASE)
 """Pattern of numbers with decimal commas, such as 3,21, or with points for thousands,
@@ -72,17 +74,22 @@ def _text(stream: RawIOBase | BufferedIOBase, label: str) -> io.TextIOWrapper:
     first = buffered.peek(FIRST_BYTES)[:FIRST_BYTES]
     if not first.strip():
         raise TableError(f"{label} must have a line of names and rows of values, got an empty file")
-    is_json = first.removeprefix(b"\xef\xbb\xbf").startswith((b"[", b"{"))  # may be a single line
-    if b"\0" in first or not (is_json or len(first) < FIRST_BYTES or len(first.splitlines()) > 1):
+    if b"\0" in first:
         raise TableError(f"{label} must be {KINDS} in UTF-8, got a binary file")
     return io.TextIOWrapper(buffered, encoding="utf-8-sig", errors="replace", newline="")
 
 
 def _lines(text: io.TextIOWrapper) -> Iterator[str]:
-    """Yields the lines of a text; raises `ValueError` for a line that is too long for memory."""
-    while line := text.readline(LONGEST_LINE):
+    """Yields the lines of a text; raises `ValueError` for a line that is too long for memory, or
+    for too many."""
+    for number in count():
+        line = text.readline(LONGEST_LINE)
         if len(line) == LONGEST_LINE:
             raise ValueError(f"it has a line of over {LONGEST_LINE:,} characters")
+        if number > MOST_ROWS:
+            raise ValueError(f"it has over {MOST_ROWS:,} lines; keep every tenth evaluation")
+        if not line:
+            return
         yield line
 
 
@@ -95,7 +102,7 @@ def _open_csv(text: Iterable[str], label: str) -> OpenTable:
     lines: Iterator[str] = iter(text)
     head, comment = "", ""
     for line in lines:
-        if line.strip() and not line.startswith("#"):
+        if line.strip() and not line.startswith(("#", EXCEL)):
             head = line
             break
         comment = line if line.strip() else comment

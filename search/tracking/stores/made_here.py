@@ -15,11 +15,9 @@ from stat import S_ISREG
 
 from fathom.objectives.files.reading import digest_of, open_regular
 from fathom.search.run_folder import write_atomically
-from fathom.search.study.store_uri import is_locked
+from fathom.search.study.store_uri import JOURNALS, is_locked
 from fathom.search.version import MLFLOW, installed_version
 
-JOURNALS = ("-journal", "-wal", "-shm")
-"""Endings in the names of the files that SQLite keeps beside a database."""
 NO_PLAIN_FILE = "is a link, has another name elsewhere or is no plain file"
 """End of a sentence on a file of a store that is never opened."""
 MARK = slice(68, 72)

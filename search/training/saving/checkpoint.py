@@ -153,6 +153,8 @@ def load(path: Path, device: torch.device) -> dict[str, Any] | None:
     try:
         with open_regular(path) as file:
             with zipfile.ZipFile(file) as archive:  # PyTorch itself compares no checksums
+                if any(entry.compress_type for entry in archive.infolist()):
+                    raise zipfile.BadZipFile("it is packed, which PyTorch never does")
                 if damaged := archive.testzip():
                     raise zipfile.BadZipFile(f"{damaged} has changed since it was written")
             file.seek(0)

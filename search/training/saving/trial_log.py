@@ -16,6 +16,7 @@ import torch
 
 from fathom.search.analysis.losses.rung_value import rung_value
 from fathom.search.formatting import printable
+from fathom.search.record_json import from_values
 from fathom.search.records import CurvePoint, Outcome, Report
 from fathom.search.run_folder import ENDING
 from fathom.search.study.hardware.machine import processor
@@ -147,8 +148,10 @@ class TrialLog:
         if state is None or state.get("trial") != self._identity():
             return None
         state = with_parts(state, self._path, lambda: {"training": like()})
-        self._points = [CurvePoint(**point) for point in state["points"]]
-        self._layers = state["layers"]
+        self._points = [from_values(CurvePoint, point) for point in state["points"]]
+        if any(point.tokens != point.step * self._tokens_per_step for point in self._points):
+            raise ValueError("its curve has other tokens than its steps")
+        self._layers = dict(state["layers"])
         training: dict[str, Any] = state["training"]
         return training
 

@@ -1,6 +1,7 @@
 """The command `analyse`, as a person types it."""
 
 import json
+import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -13,6 +14,7 @@ from optuna.storages.journal import JournalFileBackend
 from fathom.search.json_lines import append_line
 from fathom.search.record_json import to_json
 from fathom.search.scheduling.journal import Past
+from fathom.search.scheduling.optuna import optuna_table
 from fathom.search.tracking.stores import store
 from tests.support.command_line import here
 from tests.support.contract import valid
@@ -176,7 +178,7 @@ def optuna_grid(storage: BaseStorage | str) -> optuna.Study:
     return study
 
 
-def test_a_study_of_optuna_is_a_table(tmp_path: Path) -> None:
+def test_a_study_of_optuna_is_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     journal, database = tmp_path / "journal.log", f"sqlite:///{tmp_path / 'optuna.db'}"
     study = optuna_grid(JournalStorage(JournalFileBackend(str(journal))))
     optuna_grid(database)
@@ -188,16 +190,34 @@ def test_a_study_of_optuna_is_a_table(tmp_path: Path) -> None:
         assert (status, error) == (0, "")
         assert "Optuna's mine: 45 rows, 15 runs of 5 shapes" in out
         assert "identified" in out
-    assert "identified" in said(frame)[1]
     assert "got 'mime'; did you mean 'mine'?" in said(database, "--experiment", "mime")[2]
     missing = said(f"optuna:sqlite:///{tmp_path / 'none.db'}")
     assert (missing[0], missing[2].count("\n")) == (2, 1)
+    os.mkfifo(pipe := tmp_path / "optuna.db-journal")
+    assert said(f"optuna:{database}")[2].endswith(f"got {pipe}, no file; move it away\n")
+    pipe.unlink()
+    with closing(sqlite3.connect(tmp_path / "optuna.db")) as changed:
+        changed.execute("UPDATE studies SET study_name = x'ff'")
+        changed.execute("UPDATE trial_user_attributes SET key = x'fe' WHERE key != 'n_params'")
+        changed.commit()
+    assert said(database)[0::2] == (0, "")
+    monkeypatch.setattr(optuna_table, "MOST_BYTES", 1000)
+    large = said(f"optuna:{journal}")[2]
+    assert "1,000 bytes, got " in large
+    assert large.endswith("instead: `study.trials_dataframe().to_csv('trials.csv')`\n")
+    assert "identified" in said(frame)[1]
+
+
+@pytest.mark.parametrize("source", ["/proc/self/mem", "/dev/fd/63", "a" * 300, "a/" * 3000])
+def test_a_source_that_the_system_can_not_read_is_one_line(source: str) -> None:
+    status, _, error = said(source)
+    assert (status, error.count("\n")) == (2, 1)
 
 
 def test_a_journal_without_ends_of_lines_is_not_read_as_a_whole(tmp_path: Path) -> None:
     path = tmp_path / "zeros.log"
     with path.open("wb") as file:
-        file.truncate(1 << 40)
+        file.truncate(1 << 26)
     status, _, error = said(f"optuna:{path}")
     assert status == 2
     assert "must be a database or a journal of Optuna's, got a line of over 16,777,216" in error

@@ -2,7 +2,9 @@
 
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -116,6 +118,57 @@ def test_ctrl_c_loses_no_printed_progress(
     assert [line.split("  ")[3] for line in said[1:]] == losses(whole)[:3]
     cut, uncut = (torch.load(tmp_path / name / "weights.pt") for name in ("cut", "whole"))
     assert all(torch.equal(cut[name], uncut[name]) for name in uncut)
+
+
+Change = Callable[[dict[str, Any]], object]
+FORGED: dict[str, Change] = {
+    "steps beyond the last": lambda state: state["training"].update(step=10**9),
+    "no step": lambda state: state["training"].update(step="x"),
+    "no seconds": lambda state: state["training"].update(train_seconds=None),
+    "a point of text": lambda state: state["points"][0].update(loss="x"),
+    "a point of other tokens": lambda state: state["points"][0].update(tokens=10**30),
+    "a moment without numbers": lambda state: moments(state).update(
+        exp_avg=moments(state)["exp_avg"].to("meta")
+    ),
+    "no layers": lambda state: state.update(layers=None),
+    "a moment of another shape": lambda state: moments(state).update(exp_avg=torch.zeros(3)),
+    "a moment of a huge shape": lambda state: moments(state).update(
+        exp_avg=torch.zeros(1, dtype=torch.half).expand(10**6, 10**6)
+    ),
+    "a moment that is missing": lambda state: moments(state).pop("exp_avg"),
+}
+
+
+def moments(state: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = state["training"]["optimizer"]["state"][0]
+    return found
+
+
+@pytest.mark.parametrize("forged", FORGED)
+def test_a_checkpoint_that_was_changed_is_not_used(
+    best: BestShape, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forged: str
+) -> None:
+    monkeypatch.setattr(trial_log, "REPORT_SECONDS", 0.0)
+    with pytest.raises(KeyboardInterrupt):
+        train_best(best, tokens="500", out=tmp_path / "cut", say=stop_at_the_third_line())
+    path = tmp_path / "cut" / "checkpoint.pt"
+    state = torch.load(path)
+    FORGED[forged](state)
+    torch.save(state, path)
+    with pytest.warns(UserWarning, match="a checkpoint is damaged and is not used"):
+        again = said_by(best, tmp_path / "cut", tokens="500")
+    assert losses(again) == losses(said_by(best, tmp_path / "whole", tokens="500"))
+
+
+def stop_at_the_third_line() -> Callable[[str], None]:
+    said: list[str] = []
+
+    def stop(line: str) -> None:
+        said.append(line)
+        if len(said) == 3:
+            raise KeyboardInterrupt
+
+    return stop
 
 
 def test_sigterm_saves_the_step_under_way_between_evaluations(

@@ -190,6 +190,20 @@ def test_a_folder_whose_weights_fail_is_not_there_at_all(tmp_path: Path) -> None
     assert [path.name for path in tmp_path.iterdir()] == ["trained"]
 
 
+@pytest.mark.parametrize(
+    "other",
+    ["text", torch.zeros(24, dtype=torch.int32), torch.zeros(24, device="meta"),
+     torch.zeros(24).to_sparse()],
+)  # fmt: skip
+def test_what_no_weight_can_be_is_refused(other: object, tmp_path: Path) -> None:
+    best = best_of(norm=RMS)
+    state = trained(best, tmp_path / "trained").state_dict()
+    assert state["final_norm.weight"].shape == (24,)
+    torch.save(state | {"final_norm.weight": other}, tmp_path / "trained" / WEIGHTS)
+    with pytest.raises(ConfigError, match="does not hold the weights that `fathom train` writes"):
+        written(best, "hf", tmp_path / "out", tmp_path / "trained")
+
+
 def test_weights_of_another_shape_are_refused(tmp_path: Path) -> None:
     trained(best_of(norm=RMS, n_heads=6, head_dim=4), tmp_path / "trained")
     with pytest.raises(

@@ -12,9 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
 
 from fathom.objectives.errors import ObjectiveError
-from fathom.objectives.tokens.making import run, writer
+from fathom.objectives.tokens.making import cut, run, writer
 from fathom.objectives.tokens.making.cut import Cutter
 from fathom.objectives.tokens.making.run import HowFar, Making, make_tokens
 from fathom.objectives.tokens.shards import SPLITS, Index, read_index
@@ -248,6 +249,27 @@ def test_what_does_not_suit_is_refused_and_leaves_no_index(wrong: str, tmp_path:
         make(source, tmp_path / "out", **settings)
     assert "\n" not in str(error.value)
     assert not (tmp_path / "out" / "index.json").exists()
+
+
+def test_a_long_document_has_the_same_ids_in_portions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = [" ".join(DOCUMENTS[first : first + 50]) for first in range(0, 400, 50)]
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in texts))
+    make(tmp_path / "in.jsonl", tmp_path / "whole", tokenizer="bpe:300")
+    monkeypatch.setattr(cut, "PORTION", 300)
+    make(tmp_path / "in.jsonl", tmp_path / "parts", tokenizer="bpe:300")
+    for split in SPLITS:
+        assert (ids_of(tmp_path / "parts", split) == ids_of(tmp_path / "whole", split)).all()
+    assert "".join(cut.portions("x" * 1000 + " y" * 500)) == "x" * 1000 + " y" * 500
+
+
+def test_a_tokenizer_that_fails_is_one_line(tmp_path: Path) -> None:
+    words = Tokenizer(WordLevel({"a": 0, "</s>": 1}, unk_token="none"))
+    words.save(str(tmp_path / "words.json"))
+    (tmp_path / "in.txt").write_text("b")
+    with pytest.raises(ObjectiveError, match=r"must cut .*in\.txt, got .*UNK.*; name another"):
+        make(tmp_path / "in.txt", tmp_path / "out", tokenizer=str(tmp_path / "words.json"))
 
 
 def test_workers_cut_as_one_process_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,11 +1,13 @@
 """TensorBoard's event files, as several writers make them."""
 
 import json
+import struct
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c
 from tensorboardX import SummaryWriter as OtherWriter
 from torch.utils.tensorboard import SummaryWriter
 
@@ -122,6 +124,19 @@ def test_a_torn_file_is_read_up_to_there_and_one_that_is_none_is_noted(tmp_path:
     runs = {run.name: run for run in read(tmp_path).runs}
     assert values(runs["d8"])["val/loss"] == [3.5] * 8
     assert not runs["d4"].series.get("val/loss")
+
+
+def test_a_record_longer_than_the_memory_ends_its_file(tmp_path: Path) -> None:
+    writer = SummaryWriter(str(tmp_path / "run"))
+    writer.add_scalar("val/loss", 3.5, 10)
+    writer.close()
+    [file] = (tmp_path / "run").iterdir()
+    length = struct.pack("<Q", 1 << 50)
+    with file.open("ab") as damaged:
+        damaged.write(length + struct.pack("<I", masked_crc32c(length)) + b"x")
+    found = read(tmp_path)
+    assert values(found.runs[0])["val/loss"] == [3.5]
+    assert found.notes == (f"event files that could not be read: run/{file.name}",)
 
 
 def test_event_files_without_a_loss_are_one_line_with_the_flag(tmp_path: Path) -> None:

@@ -146,3 +146,11 @@ def test_a_mixture_of_experts_is_refused_with_its_sizes(
     with pytest.raises(TableError, match=f"of {every:,} parameters, {active:,} active") as error:
         config_rung(written(tmp_path, values), Count.TOTAL)
     assert len(str(error.value)) - len(str(tmp_path)) <= 300
+
+
+def test_a_file_of_any_length_is_not_read_as_a_whole(tmp_path: Path) -> None:
+    file = tmp_path / "config.json"
+    with file.open("wb") as sparse:
+        sparse.truncate(1 << 40)
+    with pytest.raises(TableError, match="must be the configuration of a model as JSON"):
+        config_rung(file, Count.TOTAL, None)

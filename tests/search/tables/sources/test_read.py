@@ -41,6 +41,20 @@ def test_a_header_that_is_marked_as_a_comment_is_one(tmp_path: Path) -> None:
     assert content(path) == (["layers", "params", "loss"], [["4", "10e6", "3.1"]])
 
 
+def test_a_line_that_only_names_the_separator_is_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "runs.csv"
+    path.write_text("sep=;\ndepth;loss\n2;3,5\n")
+    with open_text(path) as table:
+        assert (table.names, [row for _, row in table.rows]) == (["depth", "loss"], [["2", "3.5"]])
+
+
+def test_a_line_of_names_may_be_long(tmp_path: Path) -> None:
+    path, names = tmp_path / "runs.csv", [f"column {n}" for n in range(10_000)]
+    path.write_text(",".join(names) + "\n" + "1," * 9_999 + "1\n")
+    with open_text(path) as table:
+        assert table.names == names
+
+
 def test_prose_is_no_table_and_is_not_repeated(tmp_path: Path) -> None:
     path = tmp_path / "README.md"
     path.write_text("# A title\n\nA sentence without end\n")
@@ -92,7 +106,7 @@ def test_parquet_is_read_by_column(tmp_path: Path) -> None:
         ("t.csv", b"", "got an empty file"),
         ("t.csv", b"\n\n", "got an empty file"),
         ("t.csv", os.urandom(100_000), "got a binary file"),
-        ("t.csv", b"x" * 100_000, "got a binary file"),
+        ("t.csv", b"x" * 100_000, "first line has none of the separators"),
         ("t.csv", "depth,loss\n".encode("utf-16"), "got a binary file"),
         ("t.csv", b"depth,loss\n4,3,1\n", "t.csv:2: a row must have as many values"),
         ("t.csv.gz", gzip.compress(b"depth,loss\n4,3.1\n", mtime=0)[:-6], "can't be read as one"),
@@ -123,6 +137,16 @@ def test_a_line_without_end_is_not_read_as_a_whole(
     path = tmp_path / f"{name}.gz"
     path.write_bytes(gzip.compress(start + b"1" * (1 << 20)))
     with pytest.raises(TableError, match="over 65,536 characters"):
+        content(path)
+
+
+def test_more_lines_than_a_table_may_have_are_not_all_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read, "MOST_ROWS", 9)
+    path = tmp_path / "t.csv.gz"
+    path.write_bytes(gzip.compress(b"depth,loss\n4,3\n" + b"\n" * 99))
+    with pytest.raises(TableError, match="it has over 9 lines; keep every tenth"):
         content(path)
 
 

@@ -2,6 +2,7 @@
 
 import errno
 import threading
+import zipfile
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -150,3 +151,12 @@ def test_halves_of_killed_workers_are_deleted_and_those_of_other_trials_are_not(
     forget_unfinished(tmp_path / "8k-1.pt")
     names = {path.name for path in tmp_path.iterdir()}
     assert names == {"8k-1.pt", "8k-10.host-7.tmp", "18k-1.host-7.tmp"}
+
+
+def test_a_packed_checkpoint_is_not_used_since_it_could_unpack_to_any_size(tmp_path: Path) -> None:
+    path = tmp_path / "trial.pt"
+    checkpoint.save(state(1.0), path)
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("archive/data/9", bytes(9))
+    with pytest.warns(UserWarning, match="damaged and is not used: it is packed"):
+        assert kept(path) is None
