@@ -1,5 +1,6 @@
 """Options of a transformer, and the rules on which of them go together."""
 
+from collections.abc import Mapping
 from dataclasses import field
 from enum import StrEnum
 from typing import TypeVar
@@ -109,22 +110,12 @@ def check_activation(*, gated: bool, activation: Activation) -> None:
         )
 
 
-def check_groups(n_heads: int, queries_per_key: int) -> None:
-    """Raises `ValueError` if `n_heads` is not a multiple of `queries_per_key`."""
-    if n_heads % queries_per_key:
-        nearest = max(1, n_heads // queries_per_key) * queries_per_key
-        raise OptionError(
-            "n_heads",
-            f"must be a multiple of `queries_per_key`, got {n_heads} and "
-            f"{queries_per_key}; use {nearest} heads",
-        )
-
-
-def check_divided(groups: int, **widths: int) -> None:
-    """Raises `ValueError` if one of `widths`, by name, is not a multiple of `groups`."""
-    for name, width in widths.items():
-        if width % groups:
-            nearest = max(1, width // groups) * groups
+def check_multiple(of: str, number: int, sizes: Mapping[str, int], *, unit: str = "") -> None:
+    """Raises `ValueError` if one of `sizes`, by name, is not a multiple of the option `of`, which
+    is `number`; `unit` follows the size that the message advises."""
+    for name, size in sizes.items():
+        if size % number:
+            nearest = max(1, size // number) * number
             raise OptionError(
-                name, f"must be a multiple of `groups`, got {width} and {groups}; use {nearest}"
+                name, f"must be a multiple of `{of}`, got {size} and {number}; use {nearest}{unit}"
             )

@@ -19,9 +19,8 @@ from fathom.models.options import (
     Positions,
     Residual,
     check_activation,
-    check_divided,
-    check_groups,
     check_loop,
+    check_multiple,
     option,
 )
 
@@ -171,8 +170,10 @@ class Shape:
                 raise ValueError(f"`{name}` must be at least 1, got {value}")
         if self.d_ff < 0:
             raise ValueError(f"`d_ff` must be at least 0, got {self.d_ff}")
-        check_groups(self.n_heads, self.queries_per_key)
-        check_divided(self.groups, d_model=self.d_model, d_ff=self.d_ff, d_kv=self.d_kv)
+        heads = {"n_heads": self.n_heads}
+        check_multiple("queries_per_key", self.queries_per_key, heads, unit=" heads")
+        widths = {"d_model": self.d_model, "d_ff": self.d_ff, "d_kv": self.d_kv}
+        check_multiple("groups", self.groups, widths)
         if self.positions is Positions.ROTARY and self.head_dim % 2:
             raise ValueError(
                 "rotary positions rotate features in pairs, so `head_dim` must be even, got "
@@ -372,13 +373,13 @@ class Shape:
             norms += self.state_layers * self.state_space.expand * self.d_attention
         positions = stacks * self.context if self.positions is Positions.LEARNED else 0
         return {
-            "embedding": self._vocabulary_matrices + self._source_matrices,
+            "embedding": self.vocabulary_matrices + self._source_matrices,
             "positions": positions * self.d_model,
             "attention": self.attentions * attention + sum(self._of_state_spaces),
             "feed_forward": self.feed_forwards * feed_forward + self._routers,
             "norms": norms + self.attentions * self.params_of_head_norms,
             "skips": skips * self.d_model if self.trained_skips else 0,
-            "unembedding": 0 if self.tied else self._vocabulary_matrices,
+            "unembedding": 0 if self.tied else self.vocabulary_matrices,
         }
 
     @property
@@ -416,8 +417,8 @@ class Shape:
         return idle * self._matrices_of_a_block[1]
 
     @property
-    def _vocabulary_matrices(self) -> int:
-        """Weights of an embedding, whole or in two factors."""
+    def vocabulary_matrices(self) -> int:
+        """Weights of an embedding or of the unembedding, whole or in two factors."""
         if self.embedding_rank is None:
             return self.vocab_size * self.d_model
         return (self.vocab_size + self.d_model) * self.embedding_rank
@@ -427,7 +428,7 @@ class Shape:
         """Weights of the encoder's own embedding; 0 if it has none."""
         if not self.source_vocab_size:
             return 0
-        return replace(self, vocab_size=self.source_vocab_size)._vocabulary_matrices
+        return replace(self, vocab_size=self.source_vocab_size).vocabulary_matrices
 
     @property
     def _all_matrices(self) -> int:
@@ -501,7 +502,7 @@ class Shape:
             return 2 * (self.own_counts.non_embedding + head)
         stacks = 2 if self.encoder_depth else 1
         weights = self.depth // self.blocks * (self._all_matrices - self._idle_matrices)
-        weights += self._vocabulary_matrices
+        weights += self.vocabulary_matrices
         if self.embedding_rank is not None:
             weights += stacks * self.embedding_rank * self.d_model
         causal = self.context if self.bidirectional else (self.context + 1) / 2

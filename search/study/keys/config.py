@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from pydantic import Field, model_validator
 
-from fathom.models.options import Positions, Residual, check_groups
+from fathom.models.options import Positions, Residual, check_multiple
 from fathom.models.parametrization import OptimizerName
 from fathom.models.shape import Count, check_options
 from fathom.models.spend import OTHER_COINS, Coin, Spend
@@ -313,8 +313,10 @@ class StudyConfig(Group):
                 f"features, got {head_dim}; use {head_dim + 1} or `model.positions: learned`",
             )
         if self.space.n_heads:
-            check_groups(self.space.n_heads, self.model.attention.queries_per_key)
-            d_kv = self.space.n_heads // self.model.attention.queries_per_key * (head_dim or 0)
+            per_key = self.model.attention.queries_per_key
+            heads = {"n_heads": self.space.n_heads}
+            check_multiple("queries_per_key", per_key, heads, unit=" heads")
+            d_kv = self.space.n_heads // per_key * (head_dim or 0)
             if d_kv % self.model.groups:
                 raise RuleError(
                     "model.groups",
