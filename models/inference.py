@@ -35,16 +35,9 @@ def prompt_products(shape: Shape) -> int:
     return shape.depth // shape.blocks * shape.size(Count.MATRICES) + factor
 
 
-def head_products(shape: Shape) -> int:
-    """Number of weights in the matrix products that give the logits of a token."""
-    if shape.embedding_rank is None:
-        return shape.vocab_size * shape.d_model
-    return (shape.vocab_size + shape.d_model) * shape.embedding_rank
-
-
 def prefill_flops(shape: Shape, *, sequences: int, prompt: int) -> int:
     """Operations to read `prompt` tokens in each of `sequences` sequences and predict the next
     token."""
     attention = 2 * shape.decoder_depth * shape.d_attention * prompt * (prompt + 1)
-    products = 2 * (prompt * prompt_products(shape) + head_products(shape))
+    products = 2 * (prompt * prompt_products(shape) + shape.vocabulary_matrices)
     return sequences * (products + attention)

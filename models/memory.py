@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from fathom.models.options import Normalization, Positions
+from fathom.models.parametrization import matrices_of
 from fathom.models.shape import OwnCounts, Shape
 
 WEIGHT = 4
@@ -269,17 +270,12 @@ def _orthogonalised(shape: Shape, how: Execution) -> int:
     normalised momentum, the next iterate, and two small products."""
     if not how.muon:
         return 0
-    number, most = 2 if how.gpu else WEIGHT, 0
-    D, A, KV, F = shape.d_model, shape.d_attention, shape.d_kv, shape.d_ff
-    attention = [(A, D), (KV, D), (KV, D), (D, A)] * shape.attentions
-    if shape.state_space:
-        parts = shape.state_space.rows(A, shape.n_heads)
-        attention += [*((part, D) for part in parts), (D, parts[0])] * shape.state_layers
-    feed_forward = [(F, D)] * (2 if shape.gated else 1) + [(D, F)] if F else []
-    matrices = attention + feed_forward * shape.feed_forwards
-    groups = shape.groups
-    for (rows, columns), count in Counter(matrices).items():
-        rows, columns, count = rows // groups, columns // groups, count * groups
+    number, most, groups = 2 if how.gpu else WEIGHT, 0, shape.groups
+    counts: Counter[tuple[int, int]] = Counter()
+    for parts, columns, weights in matrices_of(shape).values():
+        for rows in parts:
+            counts[rows // groups, columns // groups] += weights * groups
+    for (rows, columns), count in counts.items():
         weights = rows * columns
         at_once = min(count, max(1, MUON_AT_ONCE // weights))
         products = 2 * number * weights + 2 * number * min(rows, columns) ** 2

@@ -11,8 +11,7 @@ from torch.nn import Parameter
 
 from fathom.models.building import SearchedModel
 from fathom.models.muon import BatchedMuon
-from fathom.models.parametrization import MATRICES, OptimizerName, Role, muon_norm
-from fathom.models.shape import Shape
+from fathom.models.parametrization import MATRICES, OptimizerName, Role, matrices_of, muon_norm
 
 ADAM, MUON = ("step", "exp_avg", "exp_avg_sq"), ("momentum_buffer",)
 """Names of the tensors that the optimizers keep for each weight."""
@@ -286,9 +285,11 @@ def _with_muon(
     """AdamW with Muon for the matrices; their decay is divided by `lr_scale`, as Muon multiplies it
     by the rate."""
     parts, members = {}, defaultdict(list)
+    shape, of_role = model.shape, matrices_of(model.shape)
     for weight, role in matrices.items():
-        blocks = model.shape.groups
-        rows = [part // blocks for part in _rows(model.shape, role, weight)] * blocks
+        # A weight of a user's own model is one matrix; experts and groups repeat their rows.
+        rows = [len(weight)] if shape.own_counts else [n // shape.groups for n in of_role[role][0]]
+        rows *= len(weight) // sum(rows)
         parts[weight] = list(weight.detach().split_with_sizes(rows))
         for part in parts[weight]:
             members[muon_norm(model.parametrization, role, *part.shape)].append(part)
@@ -297,24 +298,6 @@ def _with_muon(
         for scale, of_norm in members.items()
     ]
     return MuonAdamW(adamw, parts, groups)
-
-
-def _rows(shape: Shape, role: Role, weight: Tensor) -> list[int]:
-    """Rows of each matrix that a weight is made of, in all groups together; a weight of a user's
-    own model is one matrix."""
-    if shape.own_counts:
-        return [len(weight)]
-    if role is Role.ATTENTION_IN:
-        return [shape.d_attention, shape.d_kv, shape.d_kv]
-    if role is Role.STATE_IN and shape.state_space:
-        return list(shape.state_space.rows(shape.d_attention, shape.n_heads))
-    if role is Role.CROSS_KEY_VALUE:
-        return [shape.d_kv, shape.d_kv]
-    if role is Role.FEED_FORWARD_IN:  # of a gate, and of each expert
-        return [shape.d_ff] * (len(weight) // shape.d_ff)
-    if role is Role.FEED_FORWARD_OUT:
-        return [shape.d_model] * (len(weight) // shape.d_model)
-    return [len(weight)]
 
 
 def set_learning_rate(optimizer: Optimizer, learning_rate: float) -> None:

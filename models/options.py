@@ -1,7 +1,11 @@
 """Options of a transformer, and the rules on which of them go together."""
 
 from collections.abc import Mapping
+from dataclasses import field
 from enum import StrEnum
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 class Positions(StrEnum):
@@ -47,20 +51,6 @@ class Activation(StrEnum):
     """Squared ReLU (So et al. 2021)."""
 
 
-OPTION_KEYS: Mapping[str, str] = {
-    "queries_per_key": "attention.queries_per_key",
-    "qk_norm": "attention.qk_norm",
-    "activation": "feed_forward.activation",
-}
-"""Key of an option of a shape in the group `model` of a study, by the option's name, if they
-differ."""
-
-
-def option_key(name: str) -> str:
-    """Key in a study file of the shape's option `name`, such as `model.attention.qk_norm`."""
-    return f"model.{OPTION_KEYS.get(name, name)}"
-
-
 class OptionError(ValueError):
     """An option whose value breaks a rule; the message is the option's name, then the rule."""
 
@@ -86,46 +76,28 @@ def check_loop(*, looped: bool, residual: Residual) -> None:
         )
 
 
-WITHOUT_ENCODER: Mapping[str, object] = {
-    "looped": False,
-    "smeared_keys": False,
-    "bidirectional": False,
-    "groups": 1,
-}
-"""Values that options of a shape must have with an encoder."""
+class ModelPart(StrEnum):
+    """Parts of a model that lack some options, as errors call them."""
+
+    ENCODER = "an encoder"
+    EXPERTS = "`model.experts`"
+    STATE_SPACE = "`model.state_space`"
+    STATES_ALONE = "`model.state_space.pattern: {pattern}`, which has no attention"
+    """State-space layers alone, without any layer of attention."""
 
 
-WITHOUT_EXPERTS: Mapping[str, object] = {"looped": False, "biases": False, "groups": 1}
-"""Values that options of a shape must have with experts."""
+def option(
+    default: T, *lacked_by: ModelPart, key: str = "", rare: bool = False, fused: bool = False
+) -> T:
+    """Declares an option of `Shape` with its default, the only value it may have with the parts of
+    a model that lack it.
 
-
-WITHOUT_STATE_SPACE: Mapping[str, object] = {
-    "looped": False,
-    "biases": False,
-    "bidirectional": False,
-    "residual": Residual.PRE,
-    "groups": 1,
-}
-"""Values that options of a shape must have with state-space layers."""
-
-
-WITHOUT_ATTENTION: Mapping[str, object] = {
-    "queries_per_key": 1,
-    "qk_norm": False,
-    "smeared_keys": False,
-}
-"""Values that options of a shape must have if no layer has attention."""
-
-
-def check_without(part: str, needed: Mapping[str, object], options: Mapping[str, object]) -> None:
-    """Raises `ValueError` if a shape's `options`, by name, differ from the values that are `needed`
-    with a part of the model, such as an encoder."""
-    for name, value in needed.items():
-        if options[name] != value:
-            raise OptionError(
-                option_key(name),
-                f"does not go with {part}, got {str(options[name]).lower()}; drop it",
-            )
+    `key` is its key in the group `model` of a study if it has another name there. Records have a
+    `rare` option only if it differs from its default. `fused` is True if the block of
+    `fused_block.py` has the option, or if it is outside the blocks.
+    """
+    about = {"key": key, "lacked_by": lacked_by, "rare": rare, "fused": fused}
+    return field(default=default, metadata=about)
 
 
 def check_activation(*, gated: bool, activation: Activation) -> None:
@@ -138,22 +110,12 @@ def check_activation(*, gated: bool, activation: Activation) -> None:
         )
 
 
-def check_groups(n_heads: int, queries_per_key: int) -> None:
-    """Raises `ValueError` if `n_heads` is not a multiple of `queries_per_key`."""
-    if n_heads % queries_per_key:
-        nearest = max(1, n_heads // queries_per_key) * queries_per_key
-        raise OptionError(
-            "n_heads",
-            f"must be a multiple of `queries_per_key`, got {n_heads} and "
-            f"{queries_per_key}; use {nearest} heads",
-        )
-
-
-def check_divided(groups: int, **widths: int) -> None:
-    """Raises `ValueError` if one of `widths`, by name, is not a multiple of `groups`."""
-    for name, width in widths.items():
-        if width % groups:
-            nearest = max(1, width // groups) * groups
+def check_multiple(of: str, number: int, sizes: Mapping[str, int], *, unit: str = "") -> None:
+    """Raises `ValueError` if one of `sizes`, by name, is not a multiple of the option `of`, which
+    is `number`; `unit` follows the size that the message advises."""
+    for name, size in sizes.items():
+        if size % number:
+            nearest = max(1, size // number) * number
             raise OptionError(
-                name, f"must be a multiple of `groups`, got {width} and {groups}; use {nearest}"
+                name, f"must be a multiple of `{of}`, got {size} and {number}; use {nearest}{unit}"
             )

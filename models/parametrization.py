@@ -197,6 +197,27 @@ def rules(parametrization: Parametrization, shape: Shape, *, read_by: int = 0) -
     return by_role | {role: replace(by_role[role], init_std=std) for role, std in spreads}
 
 
+def matrices_of(shape: Shape) -> dict[Role, tuple[tuple[int, ...], int, int]]:
+    """Role -> rows of each matrix that a weight of the role is made of, their columns, and the
+    number of weights of the role. Matrices in groups are given as whole ones, and each expert has
+    weights of its own."""
+    D, A, KV, F = shape.d_model, shape.d_attention, shape.d_kv, shape.d_ff
+    found: dict[Role, tuple[tuple[int, ...], int, int]] = {
+        Role.ATTENTION_IN: ((A, KV, KV), D, shape.blocks - shape.state_layers),
+        Role.CROSS_QUERY: ((A,), D, shape.cross_layers),
+        Role.CROSS_KEY_VALUE: ((KV, KV), D, shape.cross_layers),
+        Role.ATTENTION_OUT: ((D,), A, shape.attentions),
+    }
+    if shape.state_space:
+        rows = shape.state_space.rows(A, shape.n_heads)
+        found[Role.STATE_IN] = (rows, D, shape.state_layers)
+        found[Role.STATE_OUT] = ((D,), rows[0], shape.state_layers)
+    if F:
+        found[Role.FEED_FORWARD_IN] = ((F,) * (2 if shape.gated else 1), D, shape.feed_forwards)
+        found[Role.FEED_FORWARD_OUT] = ((D,), F, shape.feed_forwards)
+    return found
+
+
 def muon_norm(parametrization: Parametrization, role: Role, fan_out: int, fan_in: int) -> float:
     """Spectral norm of Muon's step on a matrix (fan_out, fan_in) of a role, at a rate of 1.
 

@@ -4,23 +4,24 @@ Standard library only: planning a search must not wait for a deep-learning frame
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from enum import StrEnum
+from typing import Any
 
 from fathom.models.layers.experts import Experts
 from fathom.models.layers.state_space import StateSpace
 from fathom.models.options import (
-    WITHOUT_ENCODER,
-    WITHOUT_EXPERTS,
     Activation,
+    ModelPart,
     Normalization,
+    OptionError,
     Positions,
     Residual,
     check_activation,
-    check_divided,
-    check_groups,
     check_loop,
-    check_without,
+    check_multiple,
+    option,
 )
 
 LEAST_RATIO = 1e-3
@@ -123,38 +124,40 @@ class Shape:
     head_dim: int
     vocab_size: int
     context: int
-    queries_per_key: int = 1
+    queries_per_key: int = option(1, ModelPart.STATES_ALONE, key="attention.queries_per_key")
     """Heads that share one head of keys and values (grouped queries, Ainslie et al. 2023)."""
-    groups: int = 1
+    groups: int = option(1, ModelPart.ENCODER, ModelPart.EXPERTS, ModelPart.STATE_SPACE, rare=True)
     """Number of diagonal blocks in every matrix of a layer; outputs are shuffled, so that features
     of all blocks mix (ShuffleNet, Zhang et al. 2018); 1 if matrices are whole."""
-    qk_norm: bool = False
+    qk_norm: bool = option(False, ModelPart.STATES_ALONE, key="attention.qk_norm")
     """True if RMS norms with gains scale each head's queries and keys (Henry et al. 2020)."""
     gated: bool = False
-    activation: Activation = Activation.GELU
-    tied: bool = True
-    positions: Positions = Positions.ROTARY
-    residual: Residual = Residual.PRE
-    norm: Normalization = Normalization.RMS
-    biases: bool = False
+    activation: Activation = option(Activation.GELU, key="feed_forward.activation", fused=True)
+    tied: bool = option(True, fused=True)
+    positions: Positions = option(Positions.ROTARY, fused=True)
+    residual: Residual = option(Residual.PRE, ModelPart.STATE_SPACE)
+    norm: Normalization = option(Normalization.RMS, fused=True)
+    biases: bool = option(False, ModelPart.EXPERTS, ModelPart.STATE_SPACE)
     """True if linear maps in the blocks and layer norms have biases; the unembedding has none."""
-    embedding_rank: int | None = None
+    embedding_rank: int | None = option(None, fused=True)
     """Rank of the two factors whose product is the embedding, and likewise the unembedding."""
-    smeared_keys: bool = False
+    smeared_keys: bool = option(False, ModelPart.ENCODER, ModelPart.STATES_ALONE)
     """True if each head mixes every key with the one before, in a trained share (Olsson et al.
     2022)."""
-    looped: bool = False
+    looped: bool = option(
+        False, ModelPart.ENCODER, ModelPart.EXPERTS, ModelPart.STATE_SPACE, fused=True
+    )
     """True if one block is applied `depth` times."""
-    bidirectional: bool = False
+    bidirectional: bool = option(False, ModelPart.ENCODER, ModelPart.STATE_SPACE)
     """True if there is no causal mask; token 0 is then padding, which is not attended to."""
     encoder_depth: int = 0
     """Layers of the encoder, which are part of `depth`; 0 without an encoder. The other layers are
     the decoder's, and have attention to the encoder's output as well."""
-    source_vocab_size: int = 0
+    source_vocab_size: int = option(0, fused=True)
     """Number of token ids of the encoder's own embedding; 0 if both stacks share one."""
-    experts: Experts | None = None
+    experts: Experts | None = option(None, rare=True)
     """Experts in place of feed-forward networks, each of them `d_ff` wide; None without."""
-    state_space: StateSpace | None = None
+    state_space: StateSpace | None = option(None, rare=True)
     """Layers with a state-space mixer in place of attention; None if all have attention."""
     own_counts: OwnCounts | None = None
     """Counts of a user's own model, to which the options above do not apply."""
@@ -167,8 +170,10 @@ class Shape:
                 raise ValueError(f"`{name}` must be at least 1, got {value}")
         if self.d_ff < 0:
             raise ValueError(f"`d_ff` must be at least 0, got {self.d_ff}")
-        check_groups(self.n_heads, self.queries_per_key)
-        check_divided(self.groups, d_model=self.d_model, d_ff=self.d_ff, d_kv=self.d_kv)
+        heads = {"n_heads": self.n_heads}
+        check_multiple("queries_per_key", self.queries_per_key, heads, unit=" heads")
+        widths = {"d_model": self.d_model, "d_ff": self.d_ff, "d_kv": self.d_kv}
+        check_multiple("groups", self.groups, widths)
         if self.positions is Positions.ROTARY and self.head_dim % 2:
             raise ValueError(
                 "rotary positions rotate features in pairs, so `head_dim` must be even, got "
@@ -190,19 +195,15 @@ class Shape:
                 f"`encoder_depth` must be at least 0 and below `depth`, got {self.encoder_depth} "
                 f"of {self.depth}"
             )
-        if self.state_space:
-            self.state_space.check({name: getattr(self, name) for name in DEFAULTS})
-            if self.encoder_depth or self.own_counts:
-                raise ValueError("`model.state_space` needs Fathom's own decoder; drop it")
-        if self.experts:
-            options = {name: getattr(self, name) for name in WITHOUT_EXPERTS}
-            check_without("model.experts", WITHOUT_EXPERTS, options)
-            if not self.d_ff or self.encoder_depth or self.own_counts:
-                raise ValueError("`model.experts` need Fathom's own decoder with `d_ff`; drop them")
-        if self.encoder_depth:
-            options = {name: getattr(self, name) for name in WITHOUT_ENCODER}
-            check_without("an encoder", WITHOUT_ENCODER, options)
-        elif self.source_vocab_size:
+        if self.encoder_depth or self.experts or self.state_space:
+            options = {name: getattr(self, name) for name in DEFAULTS}
+            check_options(options, encoder=self.encoder_depth > 0)
+        others = self.encoder_depth or self.own_counts
+        if self.state_space and others:
+            raise ValueError("`model.state_space` needs Fathom's own decoder; drop it")
+        if self.experts and (others or not self.d_ff):
+            raise ValueError("`model.experts` need Fathom's own decoder with `d_ff`; drop them")
+        if self.source_vocab_size and not self.encoder_depth:
             raise ValueError("`source_vocab_size` is for a shape with an encoder; drop it")
 
     @property
@@ -372,13 +373,13 @@ class Shape:
             norms += self.state_layers * self.state_space.expand * self.d_attention
         positions = stacks * self.context if self.positions is Positions.LEARNED else 0
         return {
-            "embedding": self._vocabulary_matrices + self._source_matrices,
+            "embedding": self.vocabulary_matrices + self._source_matrices,
             "positions": positions * self.d_model,
             "attention": self.attentions * attention + sum(self._of_state_spaces),
             "feed_forward": self.feed_forwards * feed_forward + self._routers,
             "norms": norms + self.attentions * self.params_of_head_norms,
             "skips": skips * self.d_model if self.trained_skips else 0,
-            "unembedding": 0 if self.tied else self._vocabulary_matrices,
+            "unembedding": 0 if self.tied else self.vocabulary_matrices,
         }
 
     @property
@@ -416,8 +417,8 @@ class Shape:
         return idle * self._matrices_of_a_block[1]
 
     @property
-    def _vocabulary_matrices(self) -> int:
-        """Weights of an embedding, whole or in two factors."""
+    def vocabulary_matrices(self) -> int:
+        """Weights of an embedding or of the unembedding, whole or in two factors."""
         if self.embedding_rank is None:
             return self.vocab_size * self.d_model
         return (self.vocab_size + self.d_model) * self.embedding_rank
@@ -427,7 +428,7 @@ class Shape:
         """Weights of the encoder's own embedding; 0 if it has none."""
         if not self.source_vocab_size:
             return 0
-        return replace(self, vocab_size=self.source_vocab_size)._vocabulary_matrices
+        return replace(self, vocab_size=self.source_vocab_size).vocabulary_matrices
 
     @property
     def _all_matrices(self) -> int:
@@ -501,7 +502,7 @@ class Shape:
             return 2 * (self.own_counts.non_embedding + head)
         stacks = 2 if self.encoder_depth else 1
         weights = self.depth // self.blocks * (self._all_matrices - self._idle_matrices)
-        weights += self._vocabulary_matrices
+        weights += self.vocabulary_matrices
         if self.embedding_rank is not None:
             weights += stacks * self.embedding_rank * self.d_model
         causal = self.context if self.bidirectional else (self.context + 1) / 2
@@ -518,7 +519,36 @@ class Shape:
         return 3 * self.forward_flops_per_token
 
 
-DEFAULTS = {each.name: each.default for each in fields(Shape) if each.default is not MISSING}
+OPTIONS = {each.name: each.metadata for each in fields(Shape) if each.default is not MISSING}
+"""What `option` says of each option of a shape, by the option's name; empty if nothing."""
+DEFAULTS = {each.name: each.default for each in fields(Shape) if each.name in OPTIONS}
 """Default of each option of a shape, by the option's name."""
-FUSED = {"activation", "tied", "positions", "norm", "embedding_rank", "looped", "source_vocab_size"}
+FUSED = {name for name, about in OPTIONS.items() if about.get("fused")}
 """Options that the block of `fused_block.py` has, or that are outside the blocks."""
+RARE = [name for name, about in OPTIONS.items() if about.get("rare")]
+"""Options of a shape that records have only if they differ from their defaults."""
+
+
+def option_key(name: str) -> str:
+    """Key in a study file of the shape's option `name`, such as `model.attention.qk_norm`."""
+    return f"model.{OPTIONS[name].get('key') or name}"
+
+
+def check_options(options: Mapping[str, Any], *, encoder: bool) -> None:
+    """Raises `ValueError` if one of a shape's `options`, by name, does not go with its experts, its
+    state-space layers or, if it has one, its encoder."""
+    states = options["state_space"]
+    parts = {
+        ModelPart.ENCODER: encoder,
+        ModelPart.EXPERTS: options["experts"],
+        ModelPart.STATE_SPACE: states,
+        ModelPart.STATES_ALONE: states and "A" not in states.pattern,
+    }
+    for part in (part for part, is_there in parts.items() if is_there):
+        for name, about in OPTIONS.items():
+            if part in about.get("lacked_by", ()) and options[name] != DEFAULTS[name]:
+                lacking = part.format(pattern=states and states.pattern)
+                got = str(options[name]).lower()
+                raise OptionError(
+                    option_key(name), f"does not go with {lacking}, got {got}; drop it"
+                )

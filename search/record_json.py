@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import pydantic_core
 from pydantic import TypeAdapter, ValidationError
 
-from fathom.models.shape import DEFAULTS, Shape
+from fathom.models.shape import DEFAULTS, RARE, Shape
 from fathom.models.spend import OTHER_COINS, Coin
 from fathom.search.formatting import printable
 from fathom.search.records import CurvePoint, Outcome, Report, TrialRecord, TrialSpec
@@ -34,8 +34,6 @@ SPENT = {coin.name_in_records: coin for coin in OTHER_COINS}
 """Coin of `TrialSpec.shared_spend`, by the key of a line that holds its amount."""
 OF_SPENDING = ("shared_spend", "shared_tokens")
 """Fields of a trial's description that are written only if they are known, after all others."""
-RARE = ("experts", "state_space", "groups")
-"""Options of a shape that are written only if they differ from their defaults."""
 OF_AN_ENCODER = ("encoder_depth", "source_vocab_size")
 """Fields of a shape that are written only if it has an encoder."""
 EVENT = "event"

@@ -5,15 +5,9 @@ layer differs from a dense layer in its mixer alone, so that depth means the sam
 library only, as `shape.py` is.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fathom.models.options import (
-    WITHOUT_ATTENTION,
-    WITHOUT_STATE_SPACE,
-    OptionError,
-    check_without,
-)
+from fathom.models.options import OptionError
 
 CHUNK = 64
 """Number of tokens of a chunk; one triangle of decays mixes the tokens of a chunk."""
@@ -50,15 +44,6 @@ class StateSpace:
                 "must be letters M (state space) and A (attention), such as MMMA; correct it",
                 value=self.pattern,
             )
-
-    def check(self, options: Mapping[str, object]) -> None:
-        """Raises `ValueError` if a shape's `options`, by name, do not go with state-space layers,
-        or are options of attention although no layer has attention.
-        """
-        check_without("`model.state_space`", WITHOUT_STATE_SPACE, options)
-        if "A" not in self.pattern:
-            part = f"`model.state_space.pattern: {self.pattern}`, which has no attention"
-            check_without(part, WITHOUT_ATTENTION, options)
 
     def at(self, index: int) -> bool:
         """True if the layer `index`, from 0, has a state-space mixer."""

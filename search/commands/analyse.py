@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fathom.models.shape import Count
-from fathom.search.commands.arguments import ExitVerdict, Json
+from fathom.search.commands.arguments import ExitVerdict, Json, Maps
 from fathom.search.commands.output import command_again, exit_by_verdict, print_reply
 
 if TYPE_CHECKING:
@@ -22,10 +22,6 @@ Source = Annotated[
         "wandb:ENTITY/PROJECT.",
         metavar="SOURCE",
     ),
-]
-Maps = Annotated[
-    list[str] | None,
-    typer.Option("--map", metavar="THEIRS=OURS", help="A column's meaning: val/loss=loss."),
 ]
 CountRule = Annotated[
     Count | None, typer.Option(help="Parameters that a size counts: total or non_embedding.")

@@ -40,6 +40,10 @@ Trust = Annotated[
     bool,
     typer.Option("--trust", help="Run code and use stores that a run or best.yaml names."),
 ]
+Maps = Annotated[
+    list[str] | None,
+    typer.Option("--map", metavar="THEIRS=OURS", help="A column's meaning: val/loss=loss."),
+]
 HorizonOption = Annotated[
     str | None, typer.Option(help="Which horizon, if there are several: 20, or 10M.")
 ]

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,6 +13,7 @@ from fathom.search.commands.arguments import (
     ExitVerdict,
     HorizonOption,
     Json,
+    Maps,
     Overrides,
     RunPath,
     Runs,
@@ -39,6 +40,11 @@ LEAST_LIMIT = 1e-6
 """Least value that a limit may have, since nothing takes 0 of anything."""
 
 
+def _at_most(what: str) -> Any:
+    """The option of a limit, with its help."""
+    return typer.Option(min=LEAST_LIMIT, help=what)
+
+
 def latency(
     run_folder: RunPath,
     budget: BudgetOption = None,
@@ -54,17 +60,11 @@ def latency(
         str | None, typer.Option(help="Only estimate, for a GPU type such as H100.")
     ] = None,
     max_token_ms: Annotated[
-        float, typer.Option(min=LEAST_LIMIT, help="Leave out depths that take longer for a token.")
+        float, _at_most("Leave out depths that take longer for a token.")
     ] = NO_LIMIT,
-    max_prefill_ms: Annotated[
-        float, typer.Option(min=LEAST_LIMIT, help="Limit on the time to read a prompt.")
-    ] = NO_LIMIT,
-    max_weight_mb: Annotated[
-        float, typer.Option(min=LEAST_LIMIT, help="Limit on the memory of the weights.")
-    ] = NO_LIMIT,
-    max_cache_mb: Annotated[
-        float, typer.Option(min=LEAST_LIMIT, help="Limit on the memory of keys and values.")
-    ] = NO_LIMIT,
+    max_prefill_ms: Annotated[float, _at_most("Limit on the time to read a prompt.")] = NO_LIMIT,
+    max_weight_mb: Annotated[float, _at_most("Limit on the memory of the weights.")] = NO_LIMIT,
+    max_cache_mb: Annotated[float, _at_most("Limit on the memory of keys and values.")] = NO_LIMIT,
     as_json: Json = False,
 ) -> None:
     """Time how long the best shape of each depth takes to answer, beside its loss.
@@ -123,10 +123,7 @@ def ask(
         str | None,
         typer.Option(help="Run folder, JSON of `fathom analyse --horizons`, or table of runs."),
     ] = None,
-    maps: Annotated[
-        list[str] | None,
-        typer.Option("--map", metavar="THEIRS=OURS", help="A column's meaning: val/loss=loss."),
-    ] = None,
+    maps: Maps = None,
     data: Annotated[str, typer.Option(help="Text (path, glob, known name) or tokens.")] = "stdlib",
     tokens: Annotated[
         str | None, typer.Option(help="Training tokens of the model; by default 20 a parameter.")

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from fathom.models.options import Activation, Normalization, Positions, Residual, option_key
-from fathom.models.shape import DEFAULTS, Shape
+from fathom.models.options import Activation, Normalization, Positions, Residual
+from fathom.models.shape import DEFAULTS, Shape, option_key
 
 OPTIONS = ("norm", "qk_norm", "gated", "activation", "biases", "positions", "tied")
 """Options whose allowed values differ between architectures."""

@@ -127,12 +127,18 @@ def select(
 ) -> str:
     """Returns the text of best.yaml with only one budget or horizon, or with all entries if none is
     named; `depth` replaces the answer's depth."""
+    return best_text(_selected(path, budget, horizon, depth))
+
+
+def _selected(
+    path: Path, budget: str | None, horizon: str | None, depth: int | None
+) -> dict[str, Any]:
     content = _content(path)
     if budget is not None or depth is not None:
         content["best"] = [_chosen(content, budget, horizon, depth, path)]
     elif horizon is not None:
         content["best"] = _at_horizon(content, horizon, path)
-    return best_text(content)
+    return content
 
 
 def read_best(
@@ -206,12 +212,7 @@ def doubts(
 ) -> list[str]:
     """Returns a line for each exported answer that its study could not settle, and a line with the
     cost for each depth that is not the answer."""
-    content = _content(source)
-    chosen = content["best"]
-    if budget is not None or depth is not None:
-        chosen = [_chosen(content, budget, horizon, depth, source)]
-    elif horizon is not None:
-        chosen = _at_horizon(content, horizon, source)
+    chosen = _selected(source, budget, horizon, depth)["best"]
     unsettled = [
         f"the answer for {_name(entry)} is {entry['verdict']}: {entry['reason']}"
         for entry in chosen

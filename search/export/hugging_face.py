@@ -278,15 +278,11 @@ def files(model: ExportedModel) -> Files:
 def how_to_load(model: ExportedModel, folder: str) -> list[str]:
     """Returns lines of Python that build the model from the folder."""
     kind = "AutoModelForSeq2SeqLM" if model.shape.encoder_depth else "AutoModelForCausalLM"
+    load = f"from_pretrained({json.dumps(folder)})"
     if model.with_weights:
-        return [
-            f"from transformers import {kind}",
-            f"model = {kind}.from_pretrained({json.dumps(folder)})",
-        ]
-    return [
-        f"from transformers import AutoConfig, {kind}",
-        f"model = {kind}.from_config(AutoConfig.from_pretrained({json.dumps(folder)}))",
-    ]
+        return [f"from transformers import {kind}", f"model = {kind}.{load}"]
+    built = f"model = {kind}.from_config(AutoConfig.{load})"
+    return [f"from transformers import AutoConfig, {kind}", built]
 
 
 def config_of(model: ExportedModel) -> dict[str, Any]:

@@ -6,7 +6,7 @@ without compiling, with 12 shapes of 0.32 to 0.49B parameters. The shape of 8 la
 that of 100 layers, 67.49 ms, give both constants; the other shapes show the error.
 """
 
-from fathom.models.inference import head_products, prefill_flops, weight_bytes
+from fathom.models.inference import prefill_flops, weight_bytes
 from fathom.models.shape import Shape
 from fathom.search.serving.values import Duration, Request, ShapeTimes
 from fathom.search.study.hardware.gpus import REACHED_BANDWIDTH, REACHED_FLOPS, GpuType
@@ -41,7 +41,7 @@ def _token_seconds(shape: Shape, request: Request, gpu: GpuType) -> float:
     layers, whichever is longer."""
     seen = request.prompt + request.tokens / 2
     cache = 2 * NUMBER * request.batch * shape.depth * shape.d_kv * seen
-    weights = weight_bytes(shape, NUMBER) - NUMBER * head_products(shape) * (not shape.tied)
+    weights = weight_bytes(shape, NUMBER) - NUMBER * shape.vocabulary_matrices * (not shape.tied)
     reading = (weights + cache) / (REACHED_BANDWIDTH * gpu.bandwidth)
     return FIXED_SECONDS + max(shape.depth * LAYER_SECONDS, reading)
 

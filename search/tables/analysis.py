@@ -7,7 +7,6 @@ from math import inf
 
 from fathom.models.shape import Count
 from fathom.models.spend import Coin
-from fathom.models.unit import Unit
 from fathom.search.analysis.answer.optimum import BestSize, Optimum
 from fathom.search.conclusion.findings import Findings
 from fathom.search.conclusion.token_laws import PartLaw, token_laws_of
@@ -38,9 +37,8 @@ from fathom.search.tables.grouped.losses import (
 )
 from fathom.search.tables.open_table import OpenTable
 from fathom.search.tables.question import TableFindings, TableQuestion
-from fathom.search.tables.runs import Runs
 from fathom.search.tables.searches.answer import answer_search
-from fathom.search.tables.searches.axes import Drawn, drawn_settings
+from fathom.search.tables.searches.axes import drawn_settings
 from fathom.search.tables.searches.importance import Importance
 
 STEPS_NOTE = ("horizons are in steps, which must be of as many tokens in every run",)
@@ -117,17 +115,12 @@ def analyse_table(table: OpenTable, told: Mapping[str, str], question: TableQues
         runs = plausible(runs, loss, table.label, unit, said=said)
     runs = in_nats(runs, unit)
     count = budget_count(question, columns, table.label)
-    drawn = None if question.said else drawn_settings(runs, count)
-    importances: tuple[Importance, ...] = ()
-    if drawn is None:
-        findings, decided = answers_of(
-            AskedRuns(runs=runs, question=question, count=count, label=table.label,
-                   columns=columns.taken, part={}, unit=unit)
-        )  # fmt: skip
-    else:
-        findings, decided, importances = _search_answers(
-            drawn, runs, question, count, table.label, unit
+    findings, decided, importances = _answers(
+        AskedRuns(
+            runs=runs, question=question, count=count, label=table.label, columns=columns.taken,
+            part={}, unit=unit,
         )
+    )  # fmt: skip
     return Analysis(
         label=table.label,
         rows=cells.rows,
@@ -153,16 +146,18 @@ def analyse_table(table: OpenTable, told: Mapping[str, str], question: TableQues
     )
 
 
-def _search_answers(
-    drawn: Drawn, runs: Runs, question: TableQuestion, count: Count, label: str, unit: Unit
+def _answers(
+    asked: AskedRuns,
 ) -> tuple[tuple[TableFindings, ...], tuple[str, ...], tuple[Importance, ...]]:
-    """Findings, notes and importances of a table whose settings were drawn at random; the
-    importances are those at the smallest size."""
+    """Findings and notes of a table; with the importances of its settings at the smallest size if
+    they were drawn at random, otherwise without any."""
+    question, count, label, coin = asked.question, asked.count, asked.label, asked.runs.coin
+    drawn = None if question.said else drawn_settings(asked.runs, count)
+    if drawn is None:
+        return (*answers_of(asked), ())
     sizes: Sequence[int | None] = sorted(set(question.budgets)) or [None]
     answers = [
-        answer_search(
-            drawn, count=count, coin=runs.coin, label=label, width=question.width, size=size
-        )
+        answer_search(drawn, count=count, coin=coin, label=label, width=question.width, size=size)
         for size in sizes
     ]
     findings = TableFindings(
@@ -170,7 +165,7 @@ def _search_answers(
         counted=count,
         searched=True,
         records=tuple(record for answer in answers for record in answer.records),
-        optima=tuple(replace(answer.optimum, unit=unit) for answer in answers),
+        optima=tuple(replace(answer.optimum, unit=asked.unit) for answer in answers),
     )
     notes = dict.fromkeys(note for answer in answers for note in answer.notes)
     return (findings,), tuple(notes), answers[0].importances

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fathom.models.inference import head_products, prefill_flops
+from fathom.models.inference import prefill_flops
 from tests.support.models import SMALL
 
 
@@ -24,5 +24,5 @@ def test_a_prefill_takes_the_operations_of_a_forward_pass_with_one_row_of_logits
 ) -> None:
     shape = replace(SMALL, **options)
     whole = shape.context * shape.forward_flops_per_token
-    without_logits = whole - 2 * (shape.context - 1) * head_products(shape)
+    without_logits = whole - 2 * (shape.context - 1) * shape.vocabulary_matrices
     assert prefill_flops(shape, sequences=3, prompt=shape.context) == 3 * without_logits

@@ -3,13 +3,13 @@
 import json
 from typing import Any
 
-from fathom.models.shape import Shape
+from fathom.models.shape import RARE, Shape
 from fathom.search.analysis.answer.definitions import depth_standings
 from fathom.search.analysis.answer.optimum import Optimum
 from fathom.search.conclusion.conclude import Conclusion
 from fathom.search.conclusion.findings import Findings, shape_row
 from fathom.search.formatting import format_count
-from fathom.search.record_json import RARE, to_values
+from fathom.search.record_json import to_values
 from fathom.search.report.charts.chart import Chart
 from fathom.search.report.charts.page_figures import FigureData, page_figure
 from fathom.search.report.charts.strip import strip_chart

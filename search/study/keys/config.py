@@ -10,16 +10,9 @@ from typing import Any, Self
 
 from pydantic import Field, model_validator
 
-from fathom.models.options import (
-    WITHOUT_ENCODER,
-    WITHOUT_EXPERTS,
-    Positions,
-    Residual,
-    check_groups,
-    check_without,
-)
+from fathom.models.options import Positions, Residual, check_multiple
 from fathom.models.parametrization import OptimizerName
-from fathom.models.shape import Count
+from fathom.models.shape import Count, check_options
 from fathom.models.spend import OTHER_COINS, Coin, Spend
 from fathom.objectives.keys import (
     MOST_PARAMETERS,
@@ -320,8 +313,10 @@ class StudyConfig(Group):
                 f"features, got {head_dim}; use {head_dim + 1} or `model.positions: learned`",
             )
         if self.space.n_heads:
-            check_groups(self.space.n_heads, self.model.attention.queries_per_key)
-            d_kv = self.space.n_heads // self.model.attention.queries_per_key * (head_dim or 0)
+            per_key = self.model.attention.queries_per_key
+            heads = {"n_heads": self.space.n_heads}
+            check_multiple("queries_per_key", per_key, heads, unit=" heads")
+            d_kv = self.space.n_heads // per_key * (head_dim or 0)
             if d_kv % self.model.groups:
                 raise RuleError(
                     "model.groups",
@@ -338,8 +333,7 @@ class StudyConfig(Group):
 
     @model_validator(mode="after")
     def _check_split(self) -> Self:
-        """Refuses a split without sources, sources without a split, and options that no encoder
-        has."""
+        """Refuses a split without sources, and sources without a split."""
         space, is_users = self.space, isinstance(self.objective, UserObjectiveConfig)
         if space.split is None:
             if self.objective.has_sources:
@@ -363,14 +357,13 @@ class StudyConfig(Group):
                 f"must hold a depth at which the split {space.split} leaves a layer for both "
                 f"encoder and decoder, got {list(space.depth)}; widen it",
             )
-        check_without("an encoder", WITHOUT_ENCODER, self.model.options)
         return self
 
     @model_validator(mode="after")
     def _check_layers(self) -> Self:
-        """Refuses keys that don't go with experts or with state-space layers."""
+        """Refuses keys that don't go with an encoder, with experts or with state-space layers."""
+        check_options(self.model.options, encoder=self.space.split is not None)
         if experts := self.model.experts:
-            check_without("`model.experts`", WITHOUT_EXPERTS, self.model.options)
             others = {
                 "model.residual: admin": self.model.residual is Residual.ADMIN,
                 "space.feed_forward: false": not self.space.feed_forward,
@@ -379,7 +372,6 @@ class StudyConfig(Group):
             }
             self._refuse_beside("model.experts", others)
         if self.model.state_space:
-            self.model.state_space.build().check(self.model.options)
             self._refuse_beside("model.state_space", {"count: heads": self.count is Count.HEADS})
         return self
 

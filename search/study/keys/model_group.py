@@ -17,6 +17,7 @@ from fathom.models.options import (
     check_loop,
 )
 from fathom.models.parametrization import Parametrization, Role, Scheme, check_scheme
+from fathom.models.shape import DEFAULTS
 from fathom.objectives.keys import Few, Group, Positive, PositiveReal, Real, RuleError, Whole
 from fathom.objectives.user_code import PLACE_PATTERN
 
@@ -165,8 +166,7 @@ class ModelConfig(Group):
     @cached_property  # read for each of many thousand shapes
     def options(self) -> dict[str, Any]:
         """Arguments of `Shape` that all shapes of the study share, by name."""
-        groups = {"build", "roles", "tied_source", "attention", "feed_forward", "parametrization"}
-        options = {name: value for name, value in self if name not in groups}
+        options = {name: value for name, value in self if name in DEFAULTS}
         if self.build:  # its positions are its own, and so is what they ask of heads
             options["positions"] = Positions.NONE
         options["experts"] = self.experts and self.experts.build()

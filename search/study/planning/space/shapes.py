@@ -9,8 +9,7 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 from fathom.models.options import OptionError
 from fathom.models.shape import Count, Shape
@@ -56,76 +55,6 @@ def feasible_shapes(config: StudyConfig, budget: Budget, vocab_size: int) -> tup
         key = "space.params" if budget.sizes else "budgets"
         raise PlanError(_explain(space, budget, shapes), key=key)
     return shapes
-
-
-@dataclass(frozen=True, slots=True)
-class _Width:
-    """One value of d_model; its shapes have `outside + blocks * (block + per_d_ff * d_ff)`
-    parameters, plus `cross` for each decoder layer if there is an encoder, plus the further
-    parameters of layers of other `kinds`."""
-
-    outside: int
-    block: int
-    per_d_ff: int
-    d_ffs: range
-    """Feed-forward widths that the ratios allow, ascending; may be empty."""
-    looped: bool
-    """True if all layers share one block."""
-    cross: int
-    kinds: tuple["_Kind", ...]
-    limits: SpaceConfig
-
-    def params(self, depth: int, d_ff: int) -> int:
-        """Parameters of a shape of this width."""
-        blocks = self._blocks(depth) * (self.block + self.per_d_ff * d_ff)
-        of_kinds = sum(kind.layers(depth) * kind.more(d_ff) for kind in self.kinds)
-        return self._outside(depth) + blocks + of_kinds
-
-    def nearest_d_ff(self, depth: int, params: int) -> int:
-        """The allowed feed-forward width whose shape is nearest to a number of parameters."""
-        if not self.per_d_ff:
-            return self.d_ffs[0]
-        none = self.params(depth, 0)
-        per_d_ff = self.params(depth, 1) - none
-        wanted = (params - none) / per_d_ff
-        index = round((wanted - self.d_ffs.start) / self.d_ffs.step)
-        return self.d_ffs[min(max(index, 0), len(self.d_ffs) - 1)]
-
-    def depths(self, least: float, most: float) -> tuple[float, float]:
-        """Smallest and largest depth at which a shape of this width can have that many parameters.
-
-        The smallest has the thickest layers, the largest the thinnest; none fits if the smallest
-        exceeds the largest.
-        """
-        thinnest, thickest = (self.block + self.per_d_ff * self.d_ffs[end] for end in (0, -1))
-        thickest += self.cross  # as though all layers were a decoder's, and of every kind
-        thickest += sum(max(0, kind.more(self.d_ffs[-1])) for kind in self.kinds)
-        thinnest += sum(min(0, kind.more(self.d_ffs[0])) for kind in self.kinds)
-        fewest, more = (least - self.outside) / thickest, (most - self.outside) / thinnest
-        if not self.looped:
-            return fewest, more
-        return (0, math.inf) if fewest <= 1 <= more else (1, 0)
-
-    def _outside(self, depth: int) -> int:
-        decoder_layers = depth - self.limits.encoder_depth(depth)
-        return self.outside + self.cross * decoder_layers
-
-    def _blocks(self, depth: int) -> int:
-        return 1 if self.looped else depth
-
-
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    """A kind of layer, with `constant + per_d_ff * d_ff` parameters more than a dense layer."""
-
-    layers: Callable[[int], int]
-    """Number of layers of the kind in a model of a given depth."""
-    constant: int
-    per_d_ff: int
-
-    def more(self, d_ff: int) -> int:
-        """Parameters that a layer has more than a dense one."""
-        return self.constant + self.per_d_ff * d_ff
 
 
 def shapes_of(space: ShapeLimits, budget: Budget) -> tuple[Shape, ...]:
@@ -183,16 +112,16 @@ def _sharing_heads(space: ShapeLimits, heads: int) -> list[Shape]:
 
 
 def _solve(space: ShapeLimits, budget: Budget) -> tuple[Shape, ...]:
-    shallowest = space.limits.depths[0]
+    shallowest, largest = space.limits.depths[0], budget.params * (1 + budget.tolerance)
     shapes: list[Shape] = []
     for d_model in space.widths():
-        width = _width(space, budget.count, d_model)
-        if width.params(shallowest, width.d_ffs.start) > budget.params * (1 + budget.tolerance):
+        d_ffs = space.d_ffs(d_model)
+        if space.shape(shallowest, d_model, d_ffs.start).size(budget.count) > largest:
             break  # nor does anything wider fit
-        for depth in _depths(budget, width):
-            d_ff = width.nearest_d_ff(depth, budget.params)
-            if abs(width.params(depth, d_ff) / budget.params - 1) <= budget.tolerance:
-                shapes.append(space.shape(depth, d_model, d_ff))
+        for depth in _depths(space, budget, d_model, d_ffs):
+            shape = _nearest(space, budget, depth, d_model, d_ffs)
+            if abs(budget.count_error(shape)) <= budget.tolerance:
+                shapes.append(shape)
         if shapes and shapes[-1].d_model == d_model and space.counter:
             space.counter.verify(shapes[-1])  # the deepest of this width
         if len(shapes) > MOST_SHAPES:
@@ -203,55 +132,31 @@ def _solve(space: ShapeLimits, budget: Budget) -> tuple[Shape, ...]:
     return tuple(sorted(shapes, key=lambda shape: (shape.depth, shape.d_model)))
 
 
-def _depths(budget: Budget, width: _Width) -> Sequence[int]:
-    """Depths at which a width may meet the budget."""
-    if not width.d_ffs:
+def _depths(space: ShapeLimits, budget: Budget, d_model: int, d_ffs: range) -> Sequence[int]:
+    """Depths at which a width may meet the budget, since a deeper shape is never smaller: from the
+    first whose thickest shape is large enough to the last whose thinnest is small enough."""
+    if not d_ffs:
         return ()
-    low, high = width.depths(*(budget.params * (1 + sign * budget.tolerance) for sign in (-1, 1)))
-    depths = width.limits.depths
-    return depths[bisect_left(depths, low - ROUNDING) : bisect_right(depths, high + ROUNDING)]
+
+    def size_at(d_ff: int) -> Callable[[int], float]:
+        return lambda depth: space.shape(depth, d_model, d_ff).size(budget.count)
+
+    depths, margin = space.limits.depths, budget.tolerance + ROUNDING
+    first = bisect_left(depths, budget.params * (1 - margin), key=size_at(d_ffs[-1]))
+    end = bisect_right(depths, budget.params * (1 + margin), key=size_at(d_ffs[0]))
+    return depths[first:end]
 
 
-def _width(space: ShapeLimits, count: Count, d_model: int) -> _Width:
-    # A few sizes fix what is affine in the depth of each stack and in the feed-forward width.
-    limits = space.limits
-    # Without the branch its norm is not there either.
-    first = space.model.groups if limits.feed_forward else 0
-    encoder = 1 if limits.split else 0
-
-    def size(encoder_depth: int, decoder_depth: int, d_ff: int, **kind: Any) -> int:
-        depth = encoder_depth + decoder_depth
-        shape = space.shape(depth, d_model, d_ff, encoder_depth=encoder_depth)
-        return replace(shape, looped=False, **{"experts": None, "state_space": None} | kind).size(
-            count
-        )
-
-    def of_kind(layers: Callable[[int], int], first_at: int, **kind: Any) -> _Kind:
-        """A kind of layer of which a model has the first one at the depth `first_at`."""
-        more = [
-            size(0, first_at, d_ff, **kind) - size(0, first_at, d_ff) for d_ff in (first, 2 * first)
-        ]
-        return _Kind(layers, 2 * more[0] - more[1], more[1] - more[0])
-
-    thin, wider = size(encoder, 1, first), size(encoder, 1, 2 * first)
-    of_decoder = size(encoder, 2, first) - thin
-    of_encoder = size(2, 1, first) - thin if encoder else of_decoder
-    per_d_ff = (wider - thin) // (1 + encoder) // max(first, 1)
-    kinds = []
-    if experts := space.model.options["experts"]:
-        kinds.append(of_kind(lambda depth: depth // experts.every, experts.every, experts=experts))
-    if states := space.model.options["state_space"]:
-        kinds.append(of_kind(states.layers, 1, state_space=replace(states, pattern="M")))
-    return _Width(
-        outside=thin - of_decoder - encoder * of_encoder,
-        block=of_encoder - per_d_ff * first,
-        per_d_ff=per_d_ff,
-        d_ffs=space.d_ffs(d_model),
-        looped=space.model.looped and count is not Count.FLOPS,
-        cross=of_decoder - of_encoder,
-        kinds=tuple(kinds),
-        limits=limits,
-    )
+def _nearest(space: ShapeLimits, budget: Budget, depth: int, d_model: int, d_ffs: range) -> Shape:
+    """The shape whose feed-forward width, one of `d_ffs`, brings it nearest to the budget; its size
+    is affine in that width."""
+    thinnest = space.shape(depth, d_model, d_ffs[0])
+    if len(d_ffs) == 1:
+        return thinnest
+    size = thinnest.size(budget.count)
+    step = space.shape(depth, d_model, d_ffs[1]).size(budget.count) - size
+    index = round((budget.params - size) / step)
+    return space.shape(depth, d_model, d_ffs[min(max(index, 0), len(d_ffs) - 1)])
 
 
 def _explain(space: ShapeLimits, budget: Budget, shapes: tuple[Shape, ...]) -> str:
