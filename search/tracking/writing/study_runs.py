@@ -62,6 +62,8 @@ class StudyRuns:
         self._known = self._existing(OF_NO_TRIAL)
         run = self._known.get(STUDY_NODE)
         self._last_end = run.ended if run else 0.0
+        self._ends: dict[int, float] = {}
+        """Budget -> Unix time at which the last of its trials that were written ended."""
         self.has_all_trials = bool(written_to) and written_to == _noted(run)
         """True if every trial is known to be written, so that their runs are not loaded."""
         if not self.has_all_trials:
@@ -107,7 +109,8 @@ class StudyRuns:
         """Writes to a trial's MLflow run what the run does not have yet."""
         spec, node = record.spec, f"trial/{record.spec.trial}"
         last = record.curve[-1].time if record.curve else 0.0
-        self._last_end = max(self._last_end, record.ended or last)
+        end = self._ends[spec.budget] = max(self._ends.get(spec.budget, 0.0), record.ended or last)
+        self._last_end = max(self._last_end, end)
         run = self._known.get(node)
         if run is not None and _is_complete(run, record):
             return
@@ -147,8 +150,8 @@ class StudyRuns:
             run.write(metrics=numbers, tags=pages.budget_tags(optimum, audits))
             run.rename(pages.budget_name(optimum))
             if optimum.kind is not Kind.UNFINISHED:  # also where an interrupt ended the run before
-                ends = [record.ended or 0.0 for record in conclusion.records_of(optimum.budget)]
-                run.end("FINISHED", max(ends, default=0.0) or self._last_end or None)
+                ended = self._ends.get(optimum.budget) or run.ended or self._last_end
+                run.end("FINISHED", ended or None)
         self.write_summary(conclusion)
 
     def write_summary(self, conclusion: Conclusion) -> None:
