@@ -17,7 +17,7 @@ from torch.nn import Parameter
 from torch.nn.parameter import is_lazy
 
 from fathom.models.parametrization import Role, Rule, rules
-from fathom.models.recipe import OwnModelError, OwnRecipe, one_line
+from fathom.models.recipe import OwnModelError, OwnRecipe
 from fathom.models.shape import OwnCounts, Shape
 
 TRIED_LOGITS = 2**20
@@ -136,8 +136,9 @@ def _own_code(rule: str) -> Iterator[None]:
         raise
     except BaseException as error:
         frame = traceback.extract_tb(error.__traceback__)[-1]
+        reason = " ".join("".join(traceback.format_exception_only(error)).split())
         raise OwnModelError(
-            f"{rule}, got {one_line(error)} at {frame.filename}, line {frame.lineno}; fix it there"
+            f"{rule}, got {reason} at {frame.filename}, line {frame.lineno}; fix it there"
         ) from error
 
 

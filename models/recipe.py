@@ -25,15 +25,6 @@ class OwnModelError(ValueError):
     """A user's own model that can't be searched; the message is one line."""
 
 
-def one_line(error: BaseException) -> str:
-    """The type and text of an error of a user's code, on one line."""
-    try:
-        text = str(error)
-    except Exception:  # noqa: BLE001 - a user's class may have a `__str__` that fails
-        text = "an error without a text"
-    return " ".join(f"{type(error).__name__}: {text}".split())
-
-
 @dataclass(frozen=True, slots=True)
 class OwnRecipe:
     """A user's function that builds models, and how their weights are initialised and trained."""

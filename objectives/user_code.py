@@ -13,7 +13,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from fathom.models.recipe import one_line
 from fathom.objectives.errors import ObjectiveError
 
 PLACE_PATTERN = r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*$"
@@ -83,6 +82,15 @@ def named(place: str, kind: str) -> tuple[ModuleType, Any]:
         ) from error
 
 
+def one_line(error: BaseException) -> str:
+    """The type and text of an error of a user's code, on one line."""
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - a user's class may have a `__str__` that fails
+        text = "an error without a text"
+    return " ".join(f"{type(error).__name__}: {text}".split())
+
+
 def own_modules() -> list[str]:
     """Files and folders of the modules that were imported from the working folder."""
     folder = Path.cwd().resolve()
@@ -91,7 +99,8 @@ def own_modules() -> list[str]:
     for name, module in list(sys.modules.items()):
         if "." in name or name in ("__main__", *ours):  # `torch.classes` has a path of no strings
             continue
-        places = [*getattr(module, "__path__", ())][:1] or [getattr(module, "__file__", None)]
+        known = vars(module)  # not by `getattr`, which a user's module may answer by raising
+        places = [*known.get("__path__", ())][:1] or [known.get("__file__")]
         if isinstance(places[0], str) and Path(places[0]).resolve().parent == folder:
             found.append(str(Path(places[0]).resolve()))
     return sorted(found)

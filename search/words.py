@@ -185,13 +185,18 @@ def cause_text(cause: v.Cause, unit: Unit = NATS) -> str:
             return f"the search has not ended, and only {ended} of its trials have"
 
 
+def nothing_shallower(depth: int | None) -> str:
+    """The answer of a budget whose best depth no model is shallower than, as a clause."""
+    return f"depth {depth} is best, and no shallower model exists"
+
+
 def _edge_text(cause: v.Edge) -> str:
     match cause:
         case v.BestAtEnd(end, deeper):
             side, last = ("deeper", "deepest") if deeper else ("shallower", "shallowest")
             return f"the best depth may be {side} than the {last} tested, {end}"
         case v.NothingShallower(depth):
-            return f"depth {depth} is best, and no shallower model exists"
+            return nothing_shallower(depth)
         case v.NoneFinishedBeyond(end, outcomes):
             ended = ", ".join(f"{number} {outcome}" for outcome, number in outcomes)
             return f"the best depth may lie beyond {end}, where no trial finished ({ended})"

@@ -279,7 +279,7 @@ def _classes(asked: AskedRuns) -> dict[int, Sequence[Run]]:
         if classes:
             return {_middle(members, count): members for members in classes}
     depths = sorted({run.depth for run in runs})
-    got = f"depth {depths[0]} alone; add runs of other depths"
+    got = f"depth {depths[0]} alone; add others"
     if len(depths) > 1:
         got = (
             f"depths {ranges(depths)} from {_spanned(sizes)} {count.unit_in_full}, no two of them "

@@ -27,6 +27,7 @@ from fathom.search.formatting import (
     spend_text,
 )
 from fathom.search.study.keys.groups import DECAYS
+from fathom.search.words import nothing_shallower
 
 MOST_HORIZONS = 4
 """Most horizons that are listed one by one; a longer list would be wider than a figure."""
@@ -79,7 +80,7 @@ def estimate_text(optimum: Optimum) -> str:
     if optimum.optimal_depth is None:
         return "no trial has finished"
     if isinstance(optimum.verdict.cause, NothingShallower):
-        return f"depth {optimum.optimal_depth} is best, and no shallower model exists"
+        return nothing_shallower(optimum.optimal_depth)
     so_far = " so far" if optimum.kind is Kind.UNFINISHED else ""
     return f"depth {optimum.optimal_depth} is the best estimate{so_far}"
 

@@ -22,9 +22,8 @@ from optuna.distributions import FloatDistribution, IntDistribution
 from optuna.samplers import BaseSampler
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from fathom.models.recipe import one_line
 from fathom.models.shape import Shape
-from fathom.objectives.user_code import NOT_OF_USERS
+from fathom.objectives.user_code import NOT_OF_USERS, one_line
 from fathom.search.analysis.losses.depth_estimates import ShapeLoss
 from fathom.search.analysis.losses.forecast import forecasts_by_trial
 from fathom.search.records import TrialRecord

@@ -8,10 +8,9 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from fathom.models.recipe import one_line
 from fathom.objectives.errors import nearest
 from fathom.objectives.keys import short
-from fathom.objectives.user_code import NOT_OF_USERS, UserCodeError, named
+from fathom.objectives.user_code import NOT_OF_USERS, UserCodeError, named, one_line
 from fathom.search.study.file.errors import PlanError
 
 METHODS = ("infer_relative_search_space", "sample_relative", "sample_independent")

@@ -262,7 +262,7 @@ def test_models_of_several_sizes_that_spent_about_as_long_are_offered_a_comparis
         answered(rows)
     with pytest.raises(TableError, match=r"or widen --width$"):
         answered([row | {"wall_time": 1.7e9} for row in rows])
-    with pytest.raises(TableError, match=r"got depth 3 alone; add runs of other depths$"):
+    with pytest.raises(TableError, match=r"got depth 3 alone; add others$"):
         answered([row | {"depth": 3} for row in rows])
 
 

@@ -174,9 +174,8 @@ def test_a_width_that_heads_do_not_divide_is_rounded_up(head_dim: int) -> None:
 
 
 def test_the_studys_gates_positions_and_tied_weights_are_kept() -> None:
-    kept = {"gated": True, "tied": False, "positions": Positions.LEARNED}
-    config = study().model_copy(update={"model": study().model.model_copy(update=kept)})
-    shape, _ = probes(config)
+    kept = {"model.gated": True, "model.tied": False, "model.positions": "learned"}
+    shape, _ = probes(changed(study(), kept))
     assert (shape.gated, shape.tied, shape.positions) == (True, False, Positions.LEARNED)
 
 
