@@ -26,17 +26,22 @@ def audit_stopping(
     budget; `stalls` are its trials that stalled, if already known."""
     rungs = sorted({t for r in records for t in r.rungs if t < r.spec.shared_horizon})
     noise = seed_noise(records, stalls).likely_noise if rungs else 0.0
-    audits = [_audit(rung, records, rule, noise) for rung in rungs]
+    # A trial at another rate is slow or fast because of the rate, which no rung is to blame for.
+    finished = [r for r in records if r.loss is not None and r.spec.scale == UNSCALED]
+    audits = [_audit(rung, records, finished, rule, noise) for rung in rungs]
     doubtful = max((audit.rung for audit in audits if audit.trusted is False), default=0)
     later = min((rung for rung in rungs if rung > doubtful), default=None)
     return tuple(replace(audit, later=later) for audit in audits)
 
 
-def _audit(rung: int, records: Sequence[TrialRecord], rule: HalvingRule, noise: float) -> RungAudit:
-    # A trial at another rate is slow or fast because of the rate, which no rung is to blame for.
-    done = [
-        r for r in records if r.loss is not None and rung in r.rungs and r.spec.scale == UNSCALED
-    ]
+def _audit(
+    rung: int,
+    records: Sequence[TrialRecord],
+    finished: Sequence[TrialRecord],
+    rule: HalvingRule,
+    noise: float,
+) -> RungAudit:
+    done = [record for record in finished if rung in record.rungs]
     forecast = rule.ranking(done, rung)
     here = np.array([forecast[record.spec.trial].loss for record in done], dtype=np.float64)
     end = np.array([record.loss for record in done], dtype=np.float64)

@@ -2,10 +2,12 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 
+from fathom.models.shape import Shape
 from fathom.objectives.keys import NextTokenConfig, ObjectiveConfig
 from fathom.objectives.user_objective import UserObjectiveConfig
-from fathom.search.records import HOPELESS_NATS, TrialRecord
+from fathom.search.records import HOPELESS_NATS, TrialRecord, TrialSpec
 from fathom.search.run_folder import RunFolder, last_attempts, read_attempts
 from fathom.search.study.fingerprint import read_fingerprint
 from fathom.search.study.keys.config import StudyConfig
@@ -42,18 +44,22 @@ def record_check(config: StudyConfig, budgets: Iterable[Budget], fingerprint: st
     If `fingerprint` is None, all records must have the fingerprint of the first.
     """
     by_size = {budget.params: budget for budget in budgets}
-    known = fingerprint
+    known, fitting = fingerprint, set[tuple[int, Shape]]()
 
     def check(record: TrialRecord) -> TrialRecord:
         nonlocal known
         known = record.spec.fingerprint if known is None else known
-        for name, value, expected in _facts(record, config, by_size, known):
+        spec = record.spec
+        facts: Iterable[tuple[str, object, object]] = _facts(record, config, by_size, known)
+        if (spec.budget, spec.shape) not in fitting:
+            facts = chain(facts, _shape_facts(spec, config, by_size))
+        for name, value, expected in facts:
             if value != expected:
                 raise ValueError(
                     f"it is of another study, with {name} {value!s:.80} instead of {expected}"
                 )
-        budget = by_size[record.spec.budget]
-        _check_training(record, config, budget.of_shape(record.spec.shape))
+        fitting.add((spec.budget, spec.shape))
+        _check_training(record, config, by_size[spec.budget].of_shape(spec.shape))
         return record
 
     return check
@@ -71,17 +77,25 @@ def _check_cross_entropies(record: TrialRecord, objective: ObjectiveConfig) -> N
 def _facts(
     record: TrialRecord, config: StudyConfig, budgets: dict[int, Budget], fingerprint: str
 ) -> Iterator[tuple[str, object, object]]:
-    """Yields, for each fact of a record, its name, its value in the record, and its value by the
-    study."""
-    spec, shape = record.spec, record.spec.shape
+    """Yields, for each fact of a record but those of its shape, its name, its value in the record,
+    and its value by the study."""
+    spec = record.spec
     yield "study", spec.study, config.study
     yield "count", spec.count.value, config.count.value
     yield "budget", spec.budget, spec.budget if spec.budget in budgets else list(budgets)
     budget = budgets[spec.budget]
-    for name, value in budget.length_of(shape).items():
+    for name, value in budget.length_of(spec.shape).items():
         yield name, getattr(spec, name), value
     rate = config.train.learning_rate * spec.rate_scale
     yield "learning_rate", spec.learning_rate, rate
+    yield "fingerprint", spec.fingerprint or "none", fingerprint or "none"
+
+
+def _shape_facts(
+    spec: TrialSpec, config: StudyConfig, budgets: dict[int, Budget]
+) -> Iterator[tuple[str, object, object]]:
+    """Yields the same for each fact of a record's shape."""
+    shape, budget = spec.shape, budgets[spec.budget]
     yield "context", shape.context, config.objective.context
     options = config.model.options
     yield from ((name, getattr(shape, name), option) for name, option in options.items())
@@ -90,7 +104,6 @@ def _facts(
     yield "encoder layers", shape.encoder_depth, encoder_depth
     if abs(budget.count_error(shape)) > budget.tolerance or shape.depth not in config.space.depths:
         yield "a shape", f"of depth {shape.depth}, size {shape.size(spec.count)}", budget.label
-    yield "fingerprint", spec.fingerprint or "none", fingerprint or "none"
 
 
 def _check_training(record: TrialRecord, config: StudyConfig, budget: Budget) -> None:

@@ -14,6 +14,7 @@ from fathom.search.report.charts.trials import (
     legend_depths,
     legend_title,
     loss_axis,
+    sample,
     trial_points,
 )
 from fathom.search.report.words.text import question
@@ -73,17 +74,19 @@ def _loss_against_cost(
     shown = [record for record in finished if record.spec.trial in costs]
     if len(shown) < FEWEST_POINTS:
         return None
+    drawn, of_all = sample(shown)
+    shares = f": {of_all}" if of_all else ""
     ends = (min(costs.values()) / 1.08, max(costs.values()) * 1.08)
     y = loss_axis([last_loss(record) for record in shown])
     return chart.Chart(
         key=f"{key}-{optimum.budget}",
         title=title,
         question=question(optimum),
-        caption=f"Finished trials only, each with the luck of its seed. {caption} The dashed line,"
-        " the Pareto front, joins the trials that no cheaper trial beats.",
+        caption=f"Finished trials only{shares}, each with the luck of its seed. {caption} The"
+        " dashed line, the Pareto front, joins the trials that no cheaper trial beats.",
         x=chart.log_axis(label, *ends, quantity=quantity),
         y=y,
-        marks=chart.visible(_front(shown, costs), *_by_depth(shown, costs, y)),
+        marks=chart.visible(_front(shown, costs), *_by_depth(drawn, costs, y)),
         budget=optimum.budget,
         legend_title=legend_title(shown),
     )

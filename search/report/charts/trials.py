@@ -20,9 +20,9 @@ from fathom.search.report.words.text import question
 MOST_LEGEND_DEPTHS = 10
 FIRST_SHOWN = 0.7
 """Share of the first rung's tokens at which learning curves begin."""
-MOST_CURVES = 400
-"""About the most learning curves of a chart; of more trials, each depth has its best and an even
-sample of the others."""
+MOST_TRIALS = 400
+"""About the most trials that a chart draws; of more, each depth has its best and an even sample of
+the others."""
 FEWEST_POINTS = 2
 """Fewest trials with which a chart is drawn."""
 GAP = 0.045
@@ -34,9 +34,7 @@ LATE = 0.8
 def learning_curves(records: Sequence[TrialRecord], optimum: Optimum) -> chart.Chart | None:
     """Returns the chart of learning curves, coloured by depth; None without late losses."""
     start = _start(records, optimum)
-    drawn, every = _sample(records), "each trial"
-    if len(drawn) < len(records):
-        every = f"{len(drawn)} of {len(records):,} trials, among them the best of each depth"
+    drawn, every = sample(records)
     curves = _curves(drawn, start)
     late = [
         loss for line in curves for spent, loss in zip(line.x, line.y, strict=True)
@@ -57,10 +55,10 @@ def learning_curves(records: Sequence[TrialRecord], optimum: Optimum) -> chart.C
         key=f"learning-curves-{optimum.budget}",
         title="Learning curves by depth",
         question=question(optimum),
-        caption=f"One line for {every}. Deep models start slowly, so curves cross: a trial paused"
-        " at a rung (dashed) resumes once it is among the best. The chart begins where"
-        " trials are first compared; the number at the right edge is the depth of the best curve"
-        " of its colour.",
+        caption=f"One line for {every or 'each trial'}. Deep models start slowly, so curves cross:"
+        " a trial paused at a rung (dashed) resumes once it is among the best. The chart begins"
+        " where trials are first compared; the number at the right edge is the depth of the best"
+        " curve of its colour.",
         x=x,
         y=y,
         marks=chart.visible(
@@ -74,22 +72,6 @@ def learning_curves(records: Sequence[TrialRecord], optimum: Optimum) -> chart.C
         legend_title=legend_title(records),
         wide=True,
     )
-
-
-def _sample(records: Sequence[TrialRecord]) -> list[TrialRecord]:
-    """The trials whose curves are drawn, in their order: of each depth every nth, from the one that
-    trained furthest with the lowest loss on."""
-    step = math.ceil(len(records) / MOST_CURVES)
-    by_rank = sorted(
-        records,
-        key=lambda record: (record.spec.shape.depth, -record.shared_tokens, last_loss(record)),
-    )
-    chosen = {
-        record.spec.trial
-        for _, of_depth in groupby(by_rank, key=lambda record: record.spec.shape.depth)
-        for record in list(of_depth)[::step]
-    }
-    return [record for record in records if record.spec.trial in chosen]
 
 
 def _spent(record: TrialRecord, tokens: Sequence[int]) -> list[float]:
@@ -195,6 +177,25 @@ def _names(
                 colours.depth_hue(depth),
             )
     return end_labels(ends, x, y)
+
+
+def sample(records: Sequence[TrialRecord]) -> tuple[list[TrialRecord], str]:
+    """The trials that a chart draws, in their order, and how many they are of all, in words; empty
+    if they are all. Of each depth it draws every nth, from the one that trained furthest with the
+    lowest loss on."""
+    step = math.ceil(len(records) / MOST_TRIALS)
+    by_rank = sorted(
+        records,
+        key=lambda record: (record.spec.shape.depth, -record.shared_tokens, last_loss(record)),
+    )
+    chosen = {
+        record.spec.trial
+        for _, of_depth in groupby(by_rank, key=lambda record: record.spec.shape.depth)
+        for record in list(of_depth)[::step]
+    }
+    drawn = [record for record in records if record.spec.trial in chosen]
+    of_all = f"{len(drawn)} of {len(records):,} trials, among them the best of each depth"
+    return drawn, of_all if len(drawn) < len(records) else ""
 
 
 def trial_points(

@@ -168,7 +168,7 @@ def test_learning_curves_name_each_depth_once(study: Records, charts: dict[str, 
 def test_of_many_trials_a_sample_of_curves_is_drawn_with_the_best_of_each_depth(
     study: Records, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trials, "MOST_CURVES", 4)
+    monkeypatch.setattr(trials, "MOST_TRIALS", 4)
     of_these = of_budget(study, BUDGETS[0])
     (optimum,) = (o for o in conclusion_of(study).optima if o.budget == BUDGETS[0])
     chart = trials.learning_curves(of_these, optimum)
