@@ -3,9 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import field
 from enum import StrEnum
-from typing import TypeVar
-
-T = TypeVar("T")
+from typing import Any
 
 
 class Positions(StrEnum):
@@ -87,8 +85,8 @@ class ModelPart(StrEnum):
 
 
 def option(
-    default: T, *lacked_by: ModelPart, key: str = "", rare: bool = False, fused: bool = False
-) -> T:
+    default: Any, *lacked_by: ModelPart, key: str = "", rare: bool = False, fused: bool = False
+) -> Any:
     """Declares an option of `Shape` with its default, the only value it may have with the parts of
     a model that lack it.
 

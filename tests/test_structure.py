@@ -192,7 +192,7 @@ DOOR = "fathom"
 """Loads `fathom.search.api` when one of its names is first used; shows them to editors only."""
 QUICK_VERBS = {"plan", "predict", "export", "analyse"}
 
-MOST_LINES = 48_115
+MOST_LINES = 48_130
 """Most lines of code of `PACKAGES`, without docstrings, comments and blank lines. Whoever raises it
 writes here what for: 298 for ASHA in virtual time, 173 for one depth of a budget and `--depth`, 302
 for the layouts in which trackers and people keep their runs, 122 for sizes that are free at equal
