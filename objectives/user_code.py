@@ -99,7 +99,8 @@ def own_modules() -> list[str]:
     for name, module in list(sys.modules.items()):
         if "." in name or name in ("__main__", *ours):  # `torch.classes` has a path of no strings
             continue
-        known = vars(module)  # not by `getattr`, which a user's module may answer by raising
+        # Not by their names: a user's module may raise for any that it lacks, and None has none.
+        known = getattr(module, "__dict__", {})
         places = [*known.get("__path__", ())][:1] or [known.get("__file__")]
         if isinstance(places[0], str) and Path(places[0]).resolve().parent == folder:
             found.append(str(Path(places[0]).resolve()))

@@ -216,4 +216,5 @@ def test_a_part_of_a_module_whose_path_is_no_list_is_not_asked_for_it(
     """`torch.classes` has such a path, and may be imported while a search joins a cluster."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, "strange.classes", SimpleNamespace(__path__=object()))
+    monkeypatch.setitem(sys.modules, "forbidden", None)  # as who forbids an import sets it
     assert own_modules() == []
