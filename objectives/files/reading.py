@@ -103,7 +103,8 @@ def matches(pattern: str) -> list[Path]:
 
 
 def _globbed(pattern: Path) -> Iterator[str]:
-    """What a glob matches; `**` enters each folder once, since links may lead in circles."""
+    """Yields the paths that a glob matches; `**` enters each folder once, as links may lead in
+    circles."""
     parts = pattern.parts
     if "**" not in parts:
         yield from glob.iglob(str(pattern))

@@ -152,8 +152,5 @@ def audit_budgets(
     trials of each budget that stalled, if already known."""
     rule = halving_rule(config.stopping)
     trials = by_budget(records)
-    return {
-        size: audit_stopping(trials[size], rule, stalls.get(size))
-        for size in config.budgets
-        if size in trials
-    }
+    sizes = [size for size in config.budgets if size in trials]
+    return {size: audit_stopping(trials[size], rule, stalls.get(size)) for size in sizes}

@@ -231,8 +231,8 @@ def is_optuna(address: str) -> bool:
 
 
 def pipe_beside(database: Path) -> Path | None:
-    """What has the name of a journal of an SQLite file but is no file, so that SQLite might wait
-    for it for ever; None if there is none."""
+    """Returns a pipe or folder under the name of one of an SQLite file's journals, for which SQLite
+    might wait for ever; None if there is none."""
     beside = [database.with_name(database.name + end) for end in JOURNALS]
     return next((file for file in beside if file.exists() and not file.is_file()), None)
 

@@ -19,6 +19,8 @@ from fathom.search.analysis.losses.noise import USUAL_NOISE, Repeats
 from fathom.search.analysis.losses.rates import Factor, along, losses_by_seed
 from fathom.search.records import UNSCALED, Scale, TrialRecord
 
+Losses = Mapping[Shape, Mapping[int, Mapping[Scale, float]]]
+"""Shape -> seed -> multiples of rate and decay -> loss, nats, as `losses_by_seed` returns it."""
 FAR_ABOVE = 4 * sqrt(2)
 """Height above the lowest seed of the shape, in units of the noise, beyond which a training counts
 as stalled: four standard errors of the difference of two seeds."""
@@ -83,9 +85,11 @@ def find_stalls(records: Sequence[TrialRecord]) -> Stalls:
     `HUMP` times the noise above both its neighbours.
     """
     records = [record for record in records if record.loss is not None]
-    shapes = _seeds(records)
-    if humps := _humps(records, HUMP * _noise(_spreads(shapes))):
-        shapes = _seeds([record for record in records if record.spec.trial not in humps])
+    losses = losses_by_seed(records)
+    shapes = _seeds(records, losses)
+    if humps := _humps(records, losses, HUMP * _noise(_spreads(shapes))):
+        kept = [record for record in records if record.spec.trial not in humps]
+        shapes = _seeds(kept, losses_by_seed(kept))
     spreads = _spreads(shapes)
     noise, stalled, low = _noise(spreads), humps, set[str]()
     in_doubt, undecided = set[Shape](), list[SeedApart]()
@@ -139,8 +143,8 @@ class _Seed:
     seed: int
 
 
-def _seeds(records: Sequence[TrialRecord]) -> dict[Shape, list[_Seed]]:
-    """The seeds of each shape, ascending by loss."""
+def _seeds(records: Sequence[TrialRecord], losses: Losses) -> dict[Shape, list[_Seed]]:
+    """The seeds of each shape, ascending by loss; `losses` are those of the records."""
     names: dict[tuple[Shape, int], list[str]] = defaultdict(list)
     for record in records:
         if record.loss is not None:
@@ -153,7 +157,7 @@ def _seeds(records: Sequence[TrialRecord]) -> dict[Shape, list[_Seed]]:
             ),
             key=lambda seed: (seed.loss, seed.trials),
         )
-        for shape, seeds in losses_by_seed(records).items()
+        for shape, seeds in losses.items()
     }
 
 
@@ -208,15 +212,15 @@ def _misses(losses: Mapping[int, float], best: float, noise: float) -> float:
     return float(PowerFit(points, np.diag(1 / errors), EXPONENTS).squares.min())
 
 
-def _humps(records: Sequence[TrialRecord], height: float) -> set[str]:
+def _humps(records: Sequence[TrialRecord], losses: Losses, height: float) -> set[str]:
     """The names of trials whose loss is more than `height`, nats, above the losses at the next
     lower and the next higher multiple of the rate, or of the decay, with the same seed."""
     humps = {
         (shape, seed, scale)
-        for shape, seeds in losses_by_seed(records).items()
-        for seed, losses in seeds.items()
-        if len(losses) > 2
-        for scale in _peaks(losses, height)
+        for shape, seeds in losses.items()
+        for seed, scales in seeds.items()
+        if len(scales) > 2
+        for scale in _peaks(scales, height)
     }
     keys = ((r.spec.trial, (r.spec.shape, r.spec.seed, r.spec.scale)) for r in records)
     return {trial for trial, key in keys if key in humps} if humps else set()

@@ -141,7 +141,7 @@ OTHER_LAYERS = (
 
 
 class Built(NamedTuple):
-    """What a causal model that was built from a configuration has."""
+    """A causal model that was built from a configuration: its parameters and attention layers."""
 
     params: Mapping[Count, int]
     attentions: int
